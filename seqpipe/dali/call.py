@@ -12,10 +12,10 @@ import numpy as np
 from .. import ops
 from ..errors import ParameterError, user_line
 from ..layout import LAYOUTS
-from ..ops import REGISTRY, Run, cast_array, per_frame
+from ..ops import REGISTRY, Run, per_frame
 from ..pipeline.value import Value
-from .data_node import Compute, DataNode, current, node_of, outputs_of
-from .types import Constant, DALIDataType, DALIImageType, DALIInterpType, dtype_name
+from .data_node import Compute, DataNode, current, fixed_value, node_of, outputs_of
+from .dtypes import DALIDataType, DALIImageType, DALIInterpType, converted, dtype_name
 
 __all__ = [
     "BORDERS",
@@ -254,12 +254,12 @@ def _arguments(
     Raises:
         ParameterError: an argument is given twice, or is not available.
     """
-    args = dict(_translated(row, name, value) for name, value in arguments.items())
-    for name, value in zip(row.positional, inputs, strict=False):
+    args = dict(_translated(row, name, fixed_value(value)) for name, value in arguments.items())
+    for name, value in zip(row.positional, map(fixed_value, inputs), strict=False):
         if not isinstance(value, ops.DataNode):
             args[name], inputs = value, inputs[1:]
     if row.inputs and len(inputs) > 1:
-        further = dict(zip(row.inputs, inputs[1:], strict=False))
+        further = dict(zip(row.inputs, map(fixed_value, inputs[1:]), strict=False))
         for name in further.keys() & args.keys():
             raise ParameterError(
                 f"{_location()}{name} is given twice, as an input and as an argument", source=f"fn.{row.name}"
@@ -378,8 +378,6 @@ def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
     Raises:
         ParameterError: the value is several numbers, which is a range for seqpipe's operators, but an error for DALI's.
     """
-    if isinstance(value, Constant):
-        value = value.value
     if isinstance(value, np.ndarray) and parameter.size:
         value = value.reshape(-1)  # matrices are flattened row by row
     converted = plain(parameter.name, value)
@@ -426,7 +424,7 @@ def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: b
 
 
 def _cast(value: Value, kind: str) -> Any:
-    return cast_array(value.data, kind) if value.dense else [cast_array(part, kind) for part in value.data]
+    return converted(value.data, kind) if value.dense else [converted(part, kind) for part in value.data]
 
 
 def _on_lists(op: Any, values: list[Value], run: Run) -> Any:

@@ -16,15 +16,18 @@ from .. import ops
 from ..errors import ParameterError, described_type, user_line
 from ..ops import Named, Run, computed, number_of
 from ..pipeline.value import Value, value_of
-from .types import Constant, dtype_name
+from .dtypes import ScalarConstant, converted, dtype_name
+from .mapped import owned, views
 
 __all__ = [
     "Absent",
     "Compute",
+    "Constant",
     "DataNode",
     "NewAxis",
     "arithmetic",
     "current",
+    "fixed_value",
     "newaxis",
     "node_of",
     "outputs_of",
@@ -70,6 +73,11 @@ class DataNode(ops.DataNode):
             inputs do not change which pixels that operator reads.
     """
 
+    constant: np.ndarray[Any, Any] | None = None
+    """The value of a node that is the same for all samples of all batches."""
+    maps_files = False
+    """Whether values may be views of mapped files, or of parts of them."""
+
     def __init__(
         self,
         label: str,
@@ -98,6 +106,7 @@ class DataNode(ops.DataNode):
         if self.scope is not None and part is None:
             inputs = (*(self.scope.restrict(node) for node in inputs), self.scope.index)
         self._inputs = tuple(inputs)
+        self.maps_files = any(getattr(node, "maps_files", False) for node in inputs)
 
     @property
     def operands(self) -> tuple[ops.DataNode, ...]:
@@ -159,7 +168,7 @@ class DataNode(ops.DataNode):
             return self
         if self.pipeline is None or self.pipeline.gpu_index() is None:
             return _on(self, "gpu", lambda values, _: values[0])
-        return _on(self, "gpu", lambda values, _: values[0].on_device())
+        return _on(self, "gpu", lambda values, _: owned(values[0]).on_device())
 
     def cpu(self) -> DataNode:
         """Return the node's value in main memory."""
@@ -325,7 +334,7 @@ def outputs_of(node: DataNode, count: int) -> tuple[DataNode, ...]:
 
 
 def node_of(value: Any) -> DataNode:
-    """Return a value as a node; a number, an array or a Constant is the same for all samples.
+    """Return a value as a node; a number, an array or a constant is the same for all samples.
 
     Raises:
         ParameterError: the value cannot be a node.
@@ -334,19 +343,70 @@ def node_of(value: Any) -> DataNode:
         return value
     if isinstance(value, ops.DataNode):
         return DataNode(value.label, [value], lambda v, _: v[0])
-    if not isinstance(value, Constant):
-        if hasattr(type(value), "error"):  # a variable that only one branch has set
-            raise value.error()
-        if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple)):
-            raise ParameterError(f"{described_type(value)} among nodes", allowed="nodes, numbers and arrays")
-        value = Constant(np.asarray(value) if isinstance(value, np.generic) else value)
-    array, layout = value.value, value.layout
+    if hasattr(type(value), "error"):  # a variable that only one branch has set
+        raise value.error()
+    if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple, ScalarConstant)):
+        raise ParameterError(f"{described_type(value)} among nodes", allowed="nodes, numbers and arrays")
+    return _constant_node(value.array if isinstance(value, ScalarConstant) else _array_of(value))
 
+
+def Constant(  # noqa: N802  DALI's name
+    value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None
+) -> Any:
+    """Return a value that is the same for all samples of a batch.
+
+    A number is a :class:`~seqpipe.dali.types.ScalarConstant`, whose methods such as ``uint8()`` set its type; all
+    else is a node. Both are accepted wherever nodes are, and as arguments that must be numbers.
+
+    Args:
+        value: a number, or an array or a list of numbers.
+        dtype: type of the values; by default int32, float32 or bool, or that of the array.
+        shape: shape of the value; a single number is repeated.
+        layout: letters of the axes.
+        device: "cpu" or "gpu".
+    """
+    scalar = not np.ndim(value) and (shape is None or np.size(shape) == 0 or tuple(np.ravel(shape)) == (1,))
+    if scalar and layout is None and device is None:
+        return ScalarConstant(value, dtype)
+    array = _array_of(value)
+    if dtype is not None:
+        array = converted(np.asarray(value), dtype)
+    if shape is not None:
+        sides = tuple(shape) if np.ndim(shape) else (int(shape),)
+        array = array.reshape(sides) if array.size > 1 else np.broadcast_to(array.reshape(-1)[0], sides)
+    return _constant_node(array, layout or "", device or "cpu")
+
+
+def _array_of(value: Any) -> np.ndarray[Any, Any]:
+    """Return the array of a number, a list or an array: 64-bit values of Python and of arrays become 32-bit ones."""
+    array = np.asarray(value)
+    plain = not isinstance(value, (np.ndarray, np.generic))
+    if array.dtype.kind in "if" and (plain or (array.dtype.itemsize == 8 and array.ndim)):
+        return converted(array, "int32" if array.dtype.kind == "i" else "float32")
+    return array
+
+
+def _constant_node(array: np.ndarray[Any, Any], layout: str = "", device: str = "cpu") -> DataNode:
     def repeated(_: list[Value], run: Run) -> Value:
         return Value(np.broadcast_to(array, (len(run.index), *array.shape)).copy(), layout)
 
     node = DataNode("constant", [], repeated, summary=_summary(array))
-    return node.gpu() if value.device == "gpu" else node
+    if device == "gpu":
+        return node.gpu()
+    node.constant = array
+    return node
+
+
+def fixed_value(value: Any) -> Any:
+    """Return the plain value of an argument that is a constant, or a list with constants in it; others unchanged."""
+    if isinstance(value, DataNode) and value.constant is not None:
+        value = value.constant
+        return value if value.ndim > 1 else value.tolist()
+    if isinstance(value, ScalarConstant):
+        return value.value
+    if isinstance(value, (list, tuple)) and any(isinstance(one, (ScalarConstant, DataNode)) for one in value):
+        return type(value)(map(fixed_value, value)) if type(value) in (list, tuple) else value
+    return value
 
 
 def _summary(array: np.ndarray[Any, Any]) -> str:
@@ -400,10 +460,10 @@ def _constant(sign: str, operand: Any) -> Any:
     Raises:
         ParameterError: the operand is not a number.
     """
-    if isinstance(operand, Constant):
-        return operand.value
+    if isinstance(operand, ScalarConstant):
+        return operand.array
     if isinstance(operand, (list, tuple, np.ndarray)):
-        return Constant(operand).value
+        return _array_of(operand)
     if isinstance(operand, (Real, np.generic)):
         return number_of(operand)
     raise ParameterError(
@@ -483,6 +543,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
     inputs: list[DataNode] = [node]
 
     def index_of(part: Any) -> Any:
+        part = fixed_value(part)
         if isinstance(part, DataNode):
             inputs.append(part)
             return _InputIndex(len(inputs) - 1)
@@ -519,7 +580,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
                 f"[{summary}] of samples of the shape {', '.join(map(str, shapes))}: {error}",
                 source="DataNode",
             ) from error
-        return Value.of(samples, layout, value.sources)
+        return views(samples, layout, value.sources)
 
     return DataNode("subscript", inputs, compute, device=node.device, summary=summary)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..array import as_native, to_numpy
 from ..errors import ParameterError, described_type
 from ..pipeline.value import Value
-from .types import DALIDataType, dali_type
+from .dtypes import DALIDataType, dali_type
 
 __all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU", "tensor_list"]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import REGISTRY, Run, cast_array
+from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
 from ...pipeline.value import Value
 from ...random import stream
 from ..call import DaliCall, several
 from ..data_node import DataNode, node_of
-from ..types import dtype_name
+from ..dtypes import converted, dtype_name
 
 __all__ = [
     "batch_permutation",
@@ -51,9 +51,9 @@ def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
             if nodes:
                 numbers = _stretched(numbers, name, values[1 if like else 0 :])
             return (
-                numbers.each(lambda part: cast_array(part, result))
+                numbers.each(lambda part: converted(part, result))
                 if not numbers.dense
-                else numbers.with_data(cast_array(numbers.data, result))
+                else numbers.with_data(converted(numbers.data, result))
             )
 
         summary = f"{settings} {op.seed} {wide} {result}"

@@ -16,7 +16,7 @@ from ...ops import Run
 from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, native, plain
 from ..data_node import DataNode, node_of
-from ..types import DALIInterpType
+from ..dtypes import DALIInterpType
 from .volumes import resized
 from .windows import window_sides
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import mmap
 import pickle
 from collections.abc import Callable
 from fnmatch import fnmatch
@@ -20,7 +21,7 @@ from ...errors import (
     UnreadableSourceError,
 )
 from ...images import decode_image, image_extensions
-from ...ops import Run, cast_array
+from ...ops import Run
 from ...pipeline.datasets import Clips, Items
 from ...pipeline.external import External, Feed
 from ...pipeline.nodes import nodes_of
@@ -32,7 +33,8 @@ from ...sampling import EpochOrder, Span
 from ...sampling.clock import EQUAL_S, end_of
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, outputs_of
-from ..types import dtype_name
+from ..dtypes import converted, dtype_name
+from ..mapped import views
 from .resizing import resize
 from .windows import slice_
 
@@ -65,6 +67,7 @@ READER_ACCEPTS: Final = (
     *("register_buffers", "use_o_direct", "shuffle_after_epoch_seed"),
 )
 """Arguments of readers that are accepted and ignored."""
+_LARGE: Final = 1 << 20  # bytes; smaller files are read at once
 _FRAME_NUMBERS: Final = {False: "none", True: "scalar"} | {one: one for one in ("none", "scalar", "sequence")}
 _ROUNDING: Final[dict[str, tuple[_Rounding, _Rounding]]] = {
     "start_down_end_up": (math.floor, math.ceil),
@@ -140,7 +143,7 @@ def video_reader(call: DaliCall) -> Any:
     def pixels(values: list[Value], _: Run) -> Value:
         if normalized:
             return values[0].each(lambda part: part.astype(np.float32) / np.float32(255))
-        return values[0] if kind == "uint8" else values[0].each(lambda part: cast_array(part, kind))
+        return values[0] if kind == "uint8" else values[0].each(lambda part: converted(part, kind))
 
     frames = DataNode(
         call.name or call.row.name, [nodes["pixels"]], pixels, device="gpu" if wants_gpu else "cpu"
@@ -444,8 +447,13 @@ def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
 
 
 def numpy_reader(call: DaliCall) -> DataNode:
-    """``fn.readers.numpy``: the arrays of ``.npy`` files, or a region of each by ``roi_start`` and others."""
+    """``fn.readers.numpy``: the arrays of ``.npy`` files, or a region of each by ``roi_start`` and others.
+
+    Large files are mapped, so that only what later operators crop of them is read and copied, unless
+    ``dont_use_mmap``.
+    """
     pattern, root = call.take("file_filter", "*.npy"), call.take("file_root")
+    maps = not call.take("dont_use_mmap", False)
     table, files = call.take("file_list"), call.take("files")
     if files is None and table is not None:
         files = [line.strip() for _, line in _lines(table)]
@@ -468,16 +476,33 @@ def numpy_reader(call: DaliCall) -> DataNode:
 
     def load(number: int) -> tuple[Any, ...]:
         try:
-            return (np.ascontiguousarray(np.load(paths[number], allow_pickle=False)),)
+            return (_array_of_file(paths[number], maps),)
         except (OSError, ValueError, EOFError) as error:
             raise UnreadableSourceError(f"no array of NumPy's: {error}", source=paths[number]) from error
 
     order = EpochOrder(**order_of(call, len(paths)))
-    (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, described, _values))
+
+    def gathered(items: list[Any], sources: tuple[str, ...]) -> Value:
+        return views(items, "", sources)
+
+    (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, described, gathered))
     result = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
+    result.maps_files = maps
     if selects:
         result = slice_(DaliCall(call.row, [result], options, "cpu"))
     return result.gpu() if call.device == "gpu" else result
+
+
+def _array_of_file(path: str, maps: bool) -> Array:
+    """Return the array of a file; a large one is a read-only view of the mapped file."""
+    if not maps or Path(path).stat().st_size < _LARGE:
+        return np.ascontiguousarray(np.load(path, allow_pickle=False))
+    mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not mapped.dtype.isnative:
+        return np.ascontiguousarray(mapped, mapped.dtype.newbyteorder("="))
+    if hasattr(mmap, "MADV_WILLNEED"):  # the file is read ahead while other operators compute
+        mapped._mmap.madvise(mmap.MADV_WILLNEED)
+    return np.asarray(mapped)
 
 
 def sequence_reader(call: DaliCall) -> DataNode:

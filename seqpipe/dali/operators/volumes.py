@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...ops import REGISTRY, cast_array
+from ...ops import REGISTRY
 from ...ops import DataNode as NativeNode
 from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, native
 from ..data_node import DataNode, node_of
-from ..types import Constant, dtype_name
+from ..dtypes import converted, dtype_name
 
 __all__ = ["blurred", "gaussian_window", "in_slices", "laplacian", "resized", "restored", "sides_and_scales"]
 
@@ -101,7 +101,7 @@ def _resized_one(part: Array, layout: str, settings: Mapping[str, Any], sample: 
     flat = pass_of(volume, [1, 2], "FHWC")
     width = flat.shape[1] * flat.shape[2] * flat.shape[3]
     deep = pass_of(flat.reshape(shape[0], width, 1), [0], "HWC", width)
-    result = cast_array(deep.reshape(sides[0], *flat.shape[1:]), kind)
+    result = converted(deep.reshape(sides[0], *flat.shape[1:]), kind)
     return restored(result, order, part.ndim)
 
 
@@ -183,7 +183,7 @@ def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
         axes = [letter for letter in "DHW" if letter in layout]
         weights = _weights(axes, *row)
         kind = settings.get("dtype") or part.dtype.name
-        parts.append(cast_array(_convolved(part, layout, weights), kind))
+        parts.append(converted(_convolved(part, layout, weights), kind))
     return Value.of(parts, layout, value.sources)
 
 
@@ -245,7 +245,6 @@ def laplacian(call: DaliCall) -> DataNode:
     names, by_axis = ("window_size", "smoothing_size", "scale"), False
     for name in names:
         value = call.args.get(name)
-        value = value.value if isinstance(value, Constant) else value
         if value is None or isinstance(value, NativeNode):
             continue
         by_axis |= np.size(value) > 1
@@ -300,7 +299,7 @@ def _second_derivatives(value: Value, settings: Mapping[str, Any]) -> Value | No
                     allowed=f"one value, or {len(axes)}: for {', '.join(axes)}",
                 )
         result = _laplacian_of(part, layout, axes, row, bool(settings.get("normalized_kernel")))
-        parts.append(cast_array(result, settings.get("dtype") or part.dtype.name))
+        parts.append(converted(result, settings.get("dtype") or part.dtype.name))
     return Value.of(parts, layout, value.sources)
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
-from ...ops import Run, cast_array
+from ...ops import Run
 from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall
 from ..data_node import DataNode, node_of
-from ..types import dtype_name
+from ..dtypes import converted
+from ..mapped import views
 from .arrays import axes_of
 
 __all__ = ["crop_window", "fill_levels", "slice_", "window_sides"]
@@ -69,8 +70,8 @@ def slice_(call: DaliCall) -> DataNode:
             bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
             starts, ends = _bounds(part.shape, places, bounds, precision)
             parts.append(_window(part, starts, ends, policy, fill_levels(fill, value, source), source))
-        result = Value.of(parts, values[0].layout, value.sources)
-        return result if kind is None else result.each(lambda part: cast_array(part, dtype_name(kind)))
+        result = views(parts, values[0].layout, value.sources)
+        return result if kind is None else result.each(lambda part: converted(part, kind))
 
     return call.node(compute, *nodes.values(), inputs=data, summary=f"{axes} {names} {policy} {fill}")
 
@@ -122,7 +123,7 @@ def crop_window(call: DaliCall) -> bool:
                 starts[axis] = math.trunc(free) if rounding == "truncate" else _rounded(free)
                 ends[axis] = starts[axis] + side
             parts.append(_window(part, starts, ends, policy, levels, source))
-        return Value.of(parts, layout, value.sources)
+        return views(parts, layout, value.sources)
 
     summary = f"{sides if fixed else ''} {places} {policy} {fill} {rounding}"
     call.inputs = [
@@ -235,6 +236,6 @@ def _window(part: Array, starts: list[int], ends: list[int], policy: str, levels
         return inner
     xp = namespace(part)
     result = xp.empty([e - s for s, e, _ in bounds], part.dtype)
-    result[...] = cast_array(xp.asarray(levels), part.dtype.name)
+    result[...] = converted(xp.asarray(levels), part.dtype.name)
     result[tuple(slice(a - s, b - s) for (a, b), (s, _, _) in zip(within, bounds, strict=True))] = inner
     return result

@@ -25,8 +25,9 @@ from ...pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
 from ...pipeline.value import value_of
 from ..data_node import DataNode, current, node_of, pop_pipeline, push_pipeline
 from ..device import gpu_number
+from ..dtypes import CPU_ONLY_DEVICE_ID, dtype_name
+from ..mapped import owned
 from ..tensors import TensorListCPU, TensorListGPU, tensor_list
-from ..types import CPU_ONLY_DEVICE_ID, dtype_name
 from .description import PipelineDescription, UnknownSourceError, all_nodes, dot_text
 
 __all__ = ["NotBuiltError", "Pipeline"]
@@ -185,7 +186,7 @@ class Pipeline(PipelineDescription):
         if not nodes or any(one is None for one in nodes):
             raise _no_output("Return nodes from the function, or call set_outputs within the with block")
         with self:
-            self._outputs = tuple(map(node_of, nodes))
+            self._outputs = tuple(map(_in_memory, map(node_of, nodes)))
 
     @property
     def built(self) -> bool:
@@ -515,6 +516,13 @@ def _not_serializable(method: str) -> ParameterError:
         source=method,
         advice="Import the function that defines the pipeline where the pipeline is needed",
     )
+
+
+def _in_memory(node: DataNode) -> DataNode:
+    """Return an output whose arrays belong to the user, not to a file."""
+    if not node.maps_files:
+        return node
+    return DataNode(node.label, [node], lambda v, _: owned(v[0]), device=node.device)
 
 
 def _no_output(advice: str) -> ParameterError:

@@ -131,8 +131,14 @@ def computed(sign: str, before: Any, behind: Any) -> Array:
     return result.astype(kind, copy=False)
 
 
-def cast_array(array: Array, kind: str) -> Array:
-    """Convert values to another dtype; floats round half to even for integers, and all values saturate."""
+def cast_array(array: Array, kind: str, *, away: bool = False) -> Array:
+    """Convert values to another dtype; floats are rounded for integers, and all values saturate.
+
+    Args:
+        array: the values.
+        kind: name of the dtype.
+        away: whether halves are rounded away from zero, such as 2.5 to 3; by default to the even number.
+    """
     target = np.dtype(kind)
     if array.dtype == target:
         return array
@@ -142,7 +148,8 @@ def cast_array(array: Array, kind: str) -> Array:
     if target.kind in "iu" and array.dtype.kind in "iuf":
         bounds = np.iinfo(target)
         if array.dtype.kind == "f":
-            wide = xp.rint(array.astype(np.float64))
+            exact = array.astype(np.float64)
+            wide = _rounded_away(xp, exact) if away else xp.rint(exact)
             low, high = xp.maximum(wide, bounds.min), xp.minimum(wide, bounds.max)
             result = xp.where(wide < bounds.min, low, high)
             result = xp.nan_to_num(result, nan=0.0)
@@ -153,3 +160,9 @@ def cast_array(array: Array, kind: str) -> Array:
         if own.max > bounds.max:
             array = xp.minimum(array, bounds.max)
     return array.astype(target)
+
+
+def _rounded_away(xp: Any, values: Array) -> Array:
+    """Return the nearest integers of float64 numbers, halves away from zero."""
+    whole = xp.trunc(values)
+    return xp.where(xp.abs(values - whole) == 0.5, whole + xp.copysign(1, values), xp.rint(values))
