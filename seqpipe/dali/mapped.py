@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from ..array import Array
+from ..pipeline.staging import Staging
 from ..pipeline.value import Value
 
 __all__ = ["is_mapped", "owned", "views"]
@@ -28,13 +28,15 @@ def views(parts: Iterable[Array], layout: str = "", sources: tuple[str, ...] = (
     )
 
 
-def owned(value: Value) -> Value:
-    """Return a batch whose samples are in memory of their own; views of mapped files are copied into one array."""
+def owned(value: Value, memory: Staging | None = None) -> Value:
+    """Return a batch whose samples are in memory of their own; views of mapped files are copied into one array.
+
+    Args:
+        value: the batch.
+        memory: memory to copy them into, which is reused; None for new memory.
+    """
     if value.dense or not any(map(is_mapped, value)):
         return value
     if len({(part.shape, part.dtype) for part in value}) > 1:
         return value.with_data([part.copy() if is_mapped(part) else part for part in value])
-    data: Any = np.empty((len(value), *value[0].shape), value.dtype)
-    for row, part in zip(data, value, strict=True):  # threads would wait for one another's page faults
-        row[...] = part
-    return value.with_data(data)
+    return value.with_data((memory or Staging()).gather(value.data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -13,11 +14,12 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
+from ...pipeline.staging import Staging
 from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
 from ..data_node import DataNode, node_of
 from ..dtypes import converted, dtype_name
-from ..mapped import is_mapped, owned, views
+from ..mapped import is_mapped, owned
 from .arrays import axes_of
 from .volumes import blurred
 from .windows import crop_window, fill_levels
@@ -151,27 +153,29 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
 def flip(call: DaliCall) -> DataNode:
     """``fn.flip``: mirrors rows, columns and slices of volumes, but not frames of videos, as in DALI."""
     if not isinstance(call.args.get("depthwise", 0), NativeNode) and not call.take("depthwise", 0):
-        return native(call, instead=_flipped_views)  # type: ignore[no-any-return]
+        return native(call, instead=partial(_flipped_views, Staging()))  # type: ignore[no-any-return]
     acts = {letter: node_of(call.take(name, 0)).cpu() for letter, name in _FLIPS.items()}
     call.done()
+    memory = Staging()
 
     def compute(values: list[Value], _: Run) -> Value:
-        return _flipped(values[0], dict(zip(acts, values[1:], strict=True)))
+        return _flipped(memory, values[0], dict(zip(acts, values[1:], strict=True)))
 
     return call.node(compute, *acts.values(), summary="depthwise")
 
 
-def _flipped_views(value: Value, settings: Mapping[str, Any]) -> Value | None:
+def _flipped_views(memory: Staging, value: Value, settings: Mapping[str, Any]) -> Value | None:
     """Mirror views of mapped files while they are copied; return None for other samples."""
     if value.dense or not any(map(is_mapped, value)):
         return None
-    return _flipped(value, {letter: settings.get(name, 0) for letter, name in _FLIPS.items()})
+    return _flipped(memory, value, {letter: settings.get(name, 0) for letter, name in _FLIPS.items()})
 
 
-def _flipped(value: Value, acts: Mapping[str, Any]) -> Value:
+def _flipped(memory: Staging, value: Value, acts: Mapping[str, Any]) -> Value:
     """Mirror samples along some axes by one copy.
 
     Args:
+        memory: memory for the result.
         value: the samples.
         acts: whether to mirror along an axis, by its letter: a flag, or one for each sample.
     """
@@ -184,7 +188,11 @@ def _flipped(value: Value, acts: Mapping[str, Any]) -> Value:
     for number, part in enumerate(value):
         axes = [layout.index(c) for c, one in flags.items() if c in layout and np.any(one[number])]
         parts.append(namespace(part).flip(part, axes) if axes else part)
-    return owned(views(parts, value.layout, value.sources))
+    if value.on_gpu:
+        return Value.of(parts, value.layout, value.sources)
+    if len({(part.shape, part.dtype) for part in parts}) == 1:
+        return value.with_data(memory.gather(parts))
+    return owned(Value(parts, value.layout, value.sources))
 
 
 def gaussian_blur(call: DaliCall) -> DataNode:

@@ -22,6 +22,7 @@ from ...pipeline.gathering import plan_gathering
 from ...pipeline.nodes import SourceNode
 from ...pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ...pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
+from ...pipeline.staging import Staging
 from ...pipeline.value import value_of
 from ..data_node import DataNode, current, node_of, pop_pipeline, push_pipeline
 from ..device import gpu_number
@@ -522,7 +523,8 @@ def _in_memory(node: DataNode) -> DataNode:
     """Return an output whose arrays belong to the user, not to a file."""
     if not node.maps_files:
         return node
-    return DataNode(node.label, [node], lambda v, _: owned(v[0]), device=node.device)
+    memory = Staging()
+    return DataNode(node.label, [node], lambda v, _: owned(v[0], memory), device=node.device)
 
 
 def _no_output(advice: str) -> ParameterError:
