@@ -44,28 +44,59 @@ _GRID: Final = {"tile": 100.0, "ratio": 0.5, "angle": 0.0, "shift_x": 0.0, "shif
 
 def crop(call: DaliCall) -> DataNode:
     """``fn.crop``."""
-    if not crop_window(call):
+    if crop_window(call) is None:
         return native(call)  # type: ignore[no-any-return]
-    kind = call.take("dtype")
     call.done()
-    return call.each(lambda part: part if kind is None else converted(part, kind))
+    return call.node(lambda values, _: values[0])
 
 
 def crop_mirror_normalize(call: DaliCall) -> DataNode:
-    """``fn.crop_mirror_normalize``: float32 ``CHW`` by default."""
+    """``fn.crop_mirror_normalize``: float32 ``CHW`` by default; fill values are not normalized."""
     fill = call.args.get("fill_values", 0) if call.args.get("out_of_bounds_policy") == "pad" else 0
-    crop_window(call)
+    mirror, margins = call.args.get("mirror", 0), crop_window(call, trims=True)
     layout, padded = str(call.take("output_layout", "CHW")).replace("N", ""), call.take("pad_output", False)
     moved = bool({*"FD"} & {*layout[1:]})  # frames or slices are not the first axis
     call.args["output_layout"] = "HWC" if moved else layout.lstrip("FD") or None
     result: DataNode = native(call)
     if padded:
         result = DataNode("channels", [result], lambda v, _: _channels(v[0], fill), device=result.device)
-    if not moved:
+    if moved:
+        result = DataNode(
+            "transpose", [result], lambda v, _: _ordered(v[0], layout), device=result.device, summary=layout
+        )
+    if margins is None:
         return result
-    return DataNode(
-        "transpose", [result], lambda v, _: _ordered(v[0], layout), device=result.device, summary=layout
-    )
+    inputs, surround = [result, margins, node_of(mirror).cpu()], partial(_surrounded, fill)
+    return DataNode("margins", inputs, surround, device=result.device, summary=f"{fill}")
+
+
+def _surrounded(fill: Any, values: list[Value], _: Run) -> Value:
+    """Add the margins of windows that reach past the edges of their samples, which may be mirrored."""
+    value, margins, mirrors = values
+    if not margins.data.any():
+        return value
+    channels = value.shapes()[0][value.layout.index("C")]
+    if 1 < np.size(fill) < channels:  # as in DALI, the other channels are filled with 0
+        fill = [*np.ravel(fill), *[0] * (channels - np.size(fill))]
+    levels, parts = fill_levels(fill, value, "fn.crop_mirror_normalize"), []
+    for part, widths, mirrored in zip(value, margins, mirrors.on_host(), strict=True):
+        xp, sides = namespace(part), [(0, 0)] * part.ndim
+        for letter, (before, after) in zip("DHW", widths.tolist(), strict=True):
+            axis = (
+                value.layout.find(letter)
+                if letter in value.layout or letter != "D"
+                else value.layout.find("F")
+            )
+            if axis >= 0:
+                swaps = letter == "W" and np.any(mirrored)
+                sides[axis] = (after, before) if swaps else (before, after)
+        extents = [side + a + b for side, (a, b) in zip(part.shape, sides, strict=True)]
+        result = xp.empty(extents, part.dtype)
+        result[...] = converted(xp.asarray(levels), part.dtype.name)
+        inner = (slice(a, a + side) for side, (a, _) in zip(part.shape, sides, strict=True))
+        result[tuple(inner)] = part
+        parts.append(result)
+    return Value.of(parts, value.layout, value.sources)
 
 
 def _channels(value: Value, fill: Any) -> Value:
