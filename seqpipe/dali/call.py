@@ -14,7 +14,20 @@ from ..errors import ParameterError, user_line
 from ..layout import LAYOUTS
 from ..ops import REGISTRY, Run, per_frame
 from ..pipeline.value import Value
-from .data_node import Compute, DataNode, current, fixed_value, node_of, outputs_of
+from .data_node import (
+    Compute,
+    DataNode,
+    Recipe,
+    attached,
+    current,
+    fixed_value,
+    node_of,
+    nodes_in,
+    outputs_of,
+    pop_pipeline,
+    push_pipeline,
+)
+from .device import gpu_number
 from .dtypes import DALIDataType, DALIImageType, DALIInterpType, converted, dtype_name
 
 __all__ = [
@@ -178,10 +191,7 @@ class DaliCall:
     @property
     def drawing_seed(self) -> int:
         """Seed of the operator's random numbers."""
-        pipe = current()
-        if pipe is not None:
-            return int(pipe.seed_of(self.row.name, self.seed))
-        return self.seed if self.seed is not None and self.seed >= 0 else 0
+        return int(current().seed_of(self.row.name, self.seed))
 
 
 def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
@@ -201,6 +211,8 @@ def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
             source=f"fn.{row.name}",
             advice=_sentence(row.why),
         )
+    if current() is None:
+        return _outside(row, inputs, arguments)
     count = next((len(one) for one in inputs if _is_node_list(one)), 0)
     if not count:
         call = _checked_call(row, inputs, arguments)
@@ -212,6 +224,38 @@ def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
     if isinstance(results[0], (tuple, list)):
         return [list(output) for output in zip(*results, strict=True)]
     return results
+
+
+class _Draft:
+    """The pipeline of calls outside of pipelines, which are repeated in the pipeline that they become part of."""
+
+    is_draft, scope, seed = True, None, 0
+    batch_size, num_threads, py_num_workers, py_start_method = 1, None, 1, "fork"
+
+    def gpu_index(self) -> int | None:
+        """Return the number of the GPU that a pipeline runs on by default; None for the CPU."""
+        return gpu_number(None)
+
+    def seed_of(self, name: str, seed: int | None, *, shared: bool = False) -> int:  # noqa: ARG002  the pipeline's count
+        """Return a valid seed."""
+        return 0
+
+    def register_source(self, name: str | None, source: Any) -> None:
+        """Do nothing: the source is made anew in the pipeline."""
+
+
+def _outside(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """Return the nodes of a call outside of a pipeline."""
+    recipe = Recipe(lambda: call_operator(row, inputs, dict(arguments)))
+    push_pipeline(_Draft())
+    try:
+        result = recipe.call()
+    finally:
+        pop_pipeline()
+    recipe.outputs = nodes_in(result)
+    for node in recipe.outputs:
+        node.recipe = recipe
+    return result
 
 
 def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> DaliCall:
@@ -228,13 +272,8 @@ def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
     if not nodes and not row.name.startswith(_SOURCES):
         raise ParameterError(f"{_location()}the input is missing", source=f"fn.{row.name}", allowed="a node")
     pipe = current()
-    if pipe is None:
-        raise ParameterError(
-            f"{_location()}the operator is called outside of a pipeline",
-            source=f"fn.{row.name}",
-            advice="Call it in a function with @pipeline_def, within `with pipe:`, or in define_graph; on arrays call "
-            "seqpipe.fn",
-        )
+    if not pipe.is_draft:
+        nodes = [node_of(attached(node, pipe)) for node in nodes]
     if device not in (None, "cpu", "gpu", "mixed"):
         raise ParameterError(
             f"device={device!r} is not valid", source=f"fn.{row.name}", allowed="'cpu', 'gpu', 'mixed'"

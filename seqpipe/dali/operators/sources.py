@@ -83,10 +83,13 @@ _log = logging.getLogger(__name__)
 def order_of(call: DaliCall, size: int) -> dict[str, Any]:
     """Return the order of samples from a reader's arguments."""
     shuffle = bool(call.take("random_shuffle", False)) | bool(call.take("shuffle_after_epoch", False))
+    shard = int(call.take("shard_id", 0)), int(call.take("num_shards", 1))
+    # the processes that read the shards agree on one order
+    seed = current().seed_of(call.row.name, call.seed, shared=shard[1] > 1) if shuffle else 0
     order = {
         "shuffle": shuffle,
-        "seed": call.drawing_seed if shuffle else 0,
-        "shard": (int(call.take("shard_id", 0)), int(call.take("num_shards", 1))),
+        "seed": seed,
+        "shard": shard,
         "stick_to_shard": bool(call.take("stick_to_shard", False)),
     }
     return {"size": size, **order} if size >= 0 else order
