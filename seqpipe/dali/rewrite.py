@@ -248,7 +248,7 @@ class _Conditions(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> Any:
         """Rewrite a call, so that the user's own functions are rewritten, too."""
         self.generic_visit(node)
-        if isinstance(node.func, (ast.Name, ast.Attribute)) and not (
+        if not (
             isinstance(node.func, ast.Name)
             and node.func.id in ("super", "locals", "globals", "vars", "eval", "exec")
         ):
