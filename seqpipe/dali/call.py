@@ -40,6 +40,7 @@ __all__ = [
     "native",
     "plain",
     "several",
+    "stacked_nodes",
 ]
 
 BORDERS: Final = {
@@ -404,7 +405,7 @@ def _split_arguments(
         if isinstance(value, ops.DataNode):
             nodes[name] = node_of(value).cpu()
         elif isinstance(value, (list, tuple)) and any(isinstance(one, ops.DataNode) for one in value):
-            nodes[name] = _stacked([node_of(one).cpu() for one in value])
+            nodes[name] = stacked_nodes(value)
         else:
             constants[name] = _constant(call, parameters[name], value)
     call.args.clear()
@@ -501,13 +502,13 @@ def _numbers(value: Value, size: Any) -> Any:
     return numbers
 
 
-def _stacked(nodes: list[DataNode]) -> DataNode:
-    """Return a node of vectors from a node for each component."""
+def stacked_nodes(components: Seq[Any]) -> DataNode:
+    """Return a node of vectors from nodes and numbers for each component."""
 
     def compute(values: list[Value], _: Run) -> Value:
         return Value(np.stack([value.stacked().reshape(len(value)) for value in values], axis=1))
 
-    return DataNode("stack", nodes, compute)
+    return DataNode("stack", [node_of(one).cpu() for one in components], compute)
 
 
 def plain(name: str, value: Any) -> Any:

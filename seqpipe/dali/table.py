@@ -25,6 +25,7 @@ from .operators import (
     tensors,
     tfrecord,
     volumes,
+    warping,
     webdataset,
     windows,
 )
@@ -272,7 +273,7 @@ _LIST: Final = (
         for name in ("crop", "rotation", "scale", "shear", "translation")
     ),
     Row("transpose", build=arrays.transpose),
-    Row("warp_affine", accept=("border",), inputs=("matrix",)),
+    Row("warp_affine", build=warping.warp_affine, accept=("border",), inputs=("matrix",)),
     Row(
         "water",
         build=displaced(water, ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")),
