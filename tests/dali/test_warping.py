@@ -102,7 +102,5 @@ def test_refusals():
         warped(VOLUME[0], "HWC", matrix=MATRIX)
     with pytest.raises(ParameterError, match="matrix is missing; allowed: 6 values, 12 for volumes"):
         warped()
-    with pytest.raises(
-        ParameterError, match="interp_type='cubic'; allowed: types.INTERP_NN, types.INTERP_LINEAR"
-    ):
+    with pytest.raises(ParameterError, match="interp_type='cubic'; allowed: types"):
         warped(matrix=MATRIX, interp_type=types.INTERP_CUBIC)

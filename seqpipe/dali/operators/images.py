@@ -183,8 +183,10 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
 
 def flip(call: DaliCall) -> DataNode:
     """``fn.flip``: mirrors rows, columns and slices of volumes, but not frames of videos, as in DALI."""
-    if not isinstance(call.args.get("depthwise", 0), NativeNode) and not call.take("depthwise", 0):
+    backwards = call.take("depthwise", 0)
+    if not isinstance(backwards, NativeNode) and not backwards:
         return native(call, instead=partial(_flipped_views, Staging()))  # type: ignore[no-any-return]
+    call.args["depthwise"] = backwards
     acts = {letter: node_of(call.take(name, 0)).cpu() for letter, name in _FLIPS.items()}
     call.done()
     memory = Staging()

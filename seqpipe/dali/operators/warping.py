@@ -80,7 +80,6 @@ def _warped(value: Value, settings: Mapping[str, Any]) -> Value:
         numbers = partial(_numbers, settings, sample=n)
         matrix = numbers("matrix", axes * (axes + 1), f"{axes * (axes + 1)} for samples of {axes} axes")
         size = numbers("size", axes, f"{axes} for samples of {axes} axes")
-        kind = settings.get("dtype") or part.dtype.name
         frames, letters = (part, layout[1:]) if axes == 3 and "F" in layout else ([part], layout)
         sides = None if size is None else [max(math.floor(side + 0.5), 1) for side in size.tolist()]
         results = [_one(frame, letters, matrix, sides, settings) for frame in frames]
