@@ -454,7 +454,7 @@ def _array_of(value: Any) -> np.ndarray[Any, Any]:
     array = np.asarray(value)
     plain = not isinstance(value, (np.ndarray, np.generic))
     if array.dtype.kind in "if" and (plain or (array.dtype.itemsize == 8 and array.ndim)):
-        return converted(array, "int32" if array.dtype.kind == "i" else "float32")
+        array = converted(array, "int32" if array.dtype.kind == "i" else "float32")
     return array
 
 

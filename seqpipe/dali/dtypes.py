@@ -199,7 +199,8 @@ class ScalarConstant:
     @property
     def array(self) -> np.ndarray[Any, Any]:
         """The number as an array without axes; one that is too large becomes the largest number of the type."""
-        return converted(np.asarray(self.value), self.dtype)
+        array: np.ndarray[Any, Any] = converted(np.asarray(self.value), self.dtype)
+        return array
 
     def __eq__(self, other: Any) -> Any:
         if isinstance(other, ScalarConstant):

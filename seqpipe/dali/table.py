@@ -16,6 +16,7 @@ from .operators import (
     functions,
     images,
     inputs,
+    numpy_files,
     opencv,
     random_numbers,
     resizing,
@@ -214,7 +215,7 @@ _LIST: Final = (
     Row("readers.file", build=sources.file_reader, **_READER),
     Row("readers.mxnet", why=_OTHER_DATA),
     Row("readers.nemo_asr", why=_OTHER_DATA),
-    Row("readers.numpy", build=sources.numpy_reader, **_READER),
+    Row("readers.numpy", build=numpy_files.numpy_reader, **_READER),
     Row("readers.sequence", build=sources.sequence_reader, **_READER),
     Row(
         "readers.tfrecord",

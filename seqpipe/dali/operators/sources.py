@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import mmap
 import pickle
 from collections.abc import Callable
 from fnmatch import fnmatch
@@ -34,16 +33,15 @@ from ...sampling.clock import EQUAL_S, end_of
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, outputs_of
 from ..dtypes import converted, dtype_name
-from ..mapped import views
 from .resizing import resize
-from .windows import slice_
 
 __all__ = [
     "READER_ACCEPTS",
     "bytes_of",
     "external_source",
     "file_reader",
-    "numpy_reader",
+    "file_rows",
+    "lines_of",
     "order_of",
     "sequence_reader",
     "source_name",
@@ -67,7 +65,6 @@ READER_ACCEPTS: Final = (
     *("register_buffers", "use_o_direct", "shuffle_after_epoch_seed"),
 )
 """Arguments of readers that are accepted and ignored."""
-_LARGE: Final = 1 << 20  # bytes; smaller files are read at once
 _FRAME_NUMBERS: Final = {False: "none", True: "scalar"} | {one: one for one in ("none", "scalar", "sequence")}
 _ROUNDING: Final[dict[str, tuple[_Rounding, _Rounding]]] = {
     "start_down_end_up": (math.floor, math.ceil),
@@ -228,12 +225,13 @@ def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
         return {"files": files, "labels": list(labels) or list(range(len(files)))}, True
     if root is not None:
         return {"file_root": root}, True
-    rows = [_video_row(table, n, line, by_frame, rounding) for n, line in _lines(table)]
+    rows = [_video_row(table, n, line, by_frame, rounding) for n, line in lines_of(table)]
     files, numbers, ranges = (list(column) for column in zip(*rows, strict=True))
     return {"files": files, "labels": numbers, "ranges": ranges}, True
 
 
-def _lines(table: Any) -> list[tuple[int, str]]:
+def lines_of(table: Any) -> list[tuple[int, str]]:
+    """Return the lines of a text file that are not empty, with their numbers."""
     path = Path(table)
     if not path.is_file():
         raise SourceNotFoundError("there is no such file_list", source=str(path))
@@ -342,7 +340,7 @@ def video_resize_reader(call: DaliCall) -> Any:
 # ---------------------------------------------------------------------- files
 
 
-def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], list[int], list[str]]:
+def file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], list[int], list[str]]:
     """Return paths, labels and ``source_info`` of a folder of class folders, a list of paths, or a ``file_list``.
 
     As in DALI, ``source_info`` is relative to ``file_root``, and paths of a list without one to the list's folder.
@@ -357,7 +355,7 @@ def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], li
         if len(numbers) != len(paths):
             raise call.wrong(f"{len(numbers)} labels for {len(paths)} files", allowed="one for each")
     elif table is not None:
-        pairs = [_file_row(table, n, line) for n, line in _lines(table)]
+        pairs = [_file_row(table, n, line) for n, line in lines_of(table)]
         paths, numbers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     elif root is not None:
         paths, numbers = _class_folders(call, Path(root), own or patterns, folders, exact)
@@ -435,7 +433,7 @@ def _values(items: list[Any], sources: tuple[str, ...]) -> Value:
 
 def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
     """``fn.readers.file``: the bytes of files, and labels."""
-    paths, labels, described = _file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
+    paths, labels, described = file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
     dataset = Items(
         lambda n: (bytes_of(paths[n]), np.int64(labels[n])),
         EpochOrder(**order_of(call, len(paths))),
@@ -447,65 +445,6 @@ def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
     )
     data, label = started(call, dataset)
     return DataNode(call.name or call.row.name, [data], lambda v, _: v[0]), _labels(call, label)
-
-
-def numpy_reader(call: DaliCall) -> DataNode:
-    """``fn.readers.numpy``: the arrays of ``.npy`` files, or a region of each by ``roi_start`` and others.
-
-    Large files are mapped, so that only what later operators crop of them is read and copied, unless
-    ``dont_use_mmap``.
-    """
-    pattern, root = call.take("file_filter", "*.npy"), call.take("file_root")
-    maps = not call.take("dont_use_mmap", False)
-    table, files = call.take("file_list"), call.take("files")
-    if files is None and table is not None:
-        files = [line.strip() for _, line in _lines(table)]
-        root = Path(table).parent if root is None else root
-    elif files is None and root is not None:
-        files = [
-            f"./{path.relative_to(root)}" for path in sorted(Path(root).rglob(pattern)) if path.is_file()
-        ]
-        if not files:
-            raise SourceNotFoundError(f"no files {pattern} in the folder", source=str(root))
-    call.args |= {"files": files, "file_root": root}
-    paths, _, described = _file_rows(call, (pattern,))
-    region = {
-        f"{rel}{side}": f"{rel}roi_{side}" for rel in ("", "rel_") for side in ("start", "end", "shape")
-    }
-    options = {name: call.take(argument) for name, argument in region.items()}
-    selects = any(one is not None for one in options.values())
-    options |= {"axes": call.take("roi_axes", ()), "fill_values": call.take("fill_value")}
-    options["out_of_bounds_policy"] = call.take("out_of_bounds_policy")
-
-    def load(number: int) -> tuple[Any, ...]:
-        try:
-            return (_array_of_file(paths[number], maps),)
-        except (OSError, ValueError, EOFError) as error:
-            raise UnreadableSourceError(f"no array of NumPy's: {error}", source=paths[number]) from error
-
-    order = EpochOrder(**order_of(call, len(paths)))
-
-    def gathered(items: list[Any], sources: tuple[str, ...]) -> Value:
-        return views(items, "", sources)
-
-    (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, described, gathered))
-    result = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
-    result.maps_files = maps
-    if selects:
-        result = slice_(DaliCall(call.row, [result], options, "cpu"))
-    return result.gpu() if call.device == "gpu" else result
-
-
-def _array_of_file(path: str, maps: bool) -> Array:
-    """Return the array of a file; a large one is a read-only view of the mapped file."""
-    if not maps or Path(path).stat().st_size < _LARGE:
-        return np.ascontiguousarray(np.load(path, allow_pickle=False))
-    mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not mapped.dtype.isnative:
-        return np.ascontiguousarray(mapped, mapped.dtype.newbyteorder("="))
-    if hasattr(mmap, "MADV_WILLNEED"):  # the file is read ahead while other operators compute
-        mapped._mmap.madvise(mmap.MADV_WILLNEED)
-    return np.asarray(mapped)
 
 
 def sequence_reader(call: DaliCall) -> DataNode:

@@ -32,7 +32,7 @@ def warp_affine(call: DaliCall) -> Any:
     if matrix is None:
         raise call.wrong("matrix is missing", allowed="6 values, 12 for volumes, or a node")
     deep = not isinstance(matrix, NativeNode) and np.size(matrix) == 12
-    sized = isinstance(size, NativeNode) or np.size(size) == 3
+    sized = isinstance(size, NativeNode) or (size is not None and np.size(size) == 3)
     if isinstance(size, (list, tuple)) and not sized:  # fractions are rounded, as in DALI
         call.args["size"] = tuple(max(math.floor(float(side) + 0.5), 1) for side in size)
     if not deep and not sized:
@@ -91,7 +91,8 @@ def _one(
     part: Array, layout: str, matrix: Any, sides: list[int] | None, settings: Mapping[str, Any]
 ) -> Array:
     """Warp a volume, or an image."""
-    interpolation, fill = settings.get("interp_type") or "linear", settings.get("fill_value")
+    interpolation: Any = settings.get("interp_type") or "linear"
+    fill = settings.get("fill_value")
     kind, axes = settings.get("dtype") or part.dtype.name, 3 if "D" in layout else 2
     volume, order = in_slices(part, layout) if axes == 3 else (part[None], [0, 1, 2, 3])
     if kind != part.dtype.name and interpolation != "nearest":
@@ -121,7 +122,7 @@ def _numbers(
 
 def _mapping(matrix: Any, axes: int, sides: Any, *, inverse: bool) -> Mapping3:
     """Return the mapping between centers of voxels of a matrix for x, y and z, whose origin is a corner."""
-    whole = np.eye(4)
+    whole: npt.NDArray[Any] = np.eye(4)
     whole[3 - axes : 3, 3 - axes : 3] = matrix.reshape(axes, axes + 1)[::-1, axes - 1 :: -1]
     whole[3 - axes : 3, 3] = matrix.reshape(axes, axes + 1)[::-1, axes]
     if not inverse:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import secrets
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -25,6 +24,7 @@ from ...pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources
 from ...pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
 from ...pipeline.staging import Staging
 from ...pipeline.value import value_of
+from ...random import new_seed
 from ..data_node import DataNode, attached, current, node_of, pop_pipeline, push_pipeline
 from ..device import gpu_number
 from ..dtypes import CPU_ONLY_DEVICE_ID, dtype_name
@@ -104,7 +104,7 @@ class Pipeline(PipelineDescription):
         self._device_id = {-1: 0, CPU_ONLY_DEVICE_ID: None}.get(device_id, device_id)  # type: ignore[arg-type]
         self._checkpoint = checkpoint
         stated = seed if seed is not None and seed >= 0 else _seed_in(checkpoint)
-        self._seed, self._draws_seed = secrets.randbits(31) if stated is None else stated, stated is None
+        self._seed, self._draws_seed = new_seed() if stated is None else stated, stated is None
         depth = prefetch_queue_depth
         if isinstance(depth, dict):
             depth = max(depth.values(), default=2)
