@@ -29,6 +29,7 @@ from .data_node import (
 )
 from .device import gpu_number
 from .dtypes import DALIDataType, DALIImageType, DALIInterpType, converted, dtype_name
+from .raised import as_dali_raises
 
 __all__ = [
     "BORDERS",
@@ -206,6 +207,12 @@ def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
     Raises:
         ParameterError: the operator is not available, or lacks an argument.
     """
+    with as_dali_raises:
+        return _called(row, inputs, arguments)
+
+
+def _called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """Return the nodes of a call; see :func:`call_operator`."""
     if row.why:
         raise ParameterError(
             f"{_location()}DALI's {row.name} is not available",

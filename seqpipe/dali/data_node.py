@@ -76,6 +76,10 @@ def pop_pipeline() -> None:
     _state.stack = _state.stack[:-1]
 
 
+class TruthError(ParameterError, TypeError):
+    """A node was used as a condition of Python."""
+
+
 class DataNode(ops.DataNode):
     """A value of future batches.
 
@@ -227,7 +231,7 @@ class DataNode(ops.DataNode):
         return subscript(self, key)
 
     def __bool__(self) -> NoReturn:
-        raise ParameterError(
+        raise TruthError(
             f"{self.where}: {self} has a truth value for each sample of a batch, not one for all",
             source="DataNode",
             advice="Declare the pipeline with @pipeline_def(enable_conditionals=True) and use `if`, `and`, `or`, `not` "
@@ -318,6 +322,15 @@ class DataNode(ops.DataNode):
 
     def __rshift__(self, other: Any) -> DataNode:
         return arithmetic(">>", self, other)
+
+    def __rlshift__(self, other: Any) -> DataNode:
+        return arithmetic("<<", other, self)
+
+    def __rrshift__(self, other: Any) -> DataNode:
+        return arithmetic(">>", other, self)
+
+    def __abs__(self) -> DataNode:
+        return DataNode("abs", [self], lambda v, _: each_of(v[0], abs), device=self.device)
 
     def __neg__(self) -> DataNode:
         return DataNode("-", [self], lambda v, _: each_of(v[0], negative), device=self.device)

@@ -175,7 +175,10 @@ def dali_type(name: str) -> DALIDataType:
 
 def converted(array: Array, kind: Any) -> Array:
     """Convert values to a type as DALI does: halves are rounded away from zero on the CPU, to even numbers on a GPU."""
-    return cast_array(array, dtype_name(kind), away=namespace(array) is np)
+    name = dtype_name(kind)
+    if name == "bool" and array.dtype.kind == "f":  # rounded first
+        return abs(array) >= 0.5
+    return cast_array(array, name, away=namespace(array) is np)
 
 
 class ScalarConstant:

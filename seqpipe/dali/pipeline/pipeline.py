@@ -29,6 +29,7 @@ from ..data_node import DataNode, attached, current, node_of, pop_pipeline, push
 from ..device import gpu_number
 from ..dtypes import CPU_ONLY_DEVICE_ID, dtype_name
 from ..mapped import owned
+from ..raised import as_dali_raises
 from ..tensors import TensorListCPU, TensorListGPU, tensor_list
 from .description import PipelineDescription, UnknownSourceError, all_nodes, dot_text
 
@@ -210,8 +211,11 @@ class Pipeline(PipelineDescription):
             ParameterError: there are no outputs, or an operator does not accept its inputs.
             StateError: the checkpoint belongs to another pipeline, or is not the text of one.
         """
-        if self._executor is not None:
-            return
+        if self._executor is None:
+            with as_dali_raises:
+                self._build()
+
+    def _build(self) -> None:
         if type(self).define_graph is not Pipeline.define_graph:
             with self:
                 outputs = self.define_graph()
@@ -293,10 +297,11 @@ class Pipeline(PipelineDescription):
 
     def next_batch(self) -> BatchResult | None:
         """Return the next batch; None at the end of the epoch."""
-        batch = self.executor.next()
-        if batch is not None:
-            self._check_outputs(batch)
-        return batch
+        with as_dali_raises:
+            batch = self.executor.next()
+            if batch is not None:
+                self._check_outputs(batch)
+            return batch
 
     def _check_outputs(self, result: BatchResult) -> None:
         """Compare a batch with the arguments ``output_dtype`` and ``output_ndim``.

@@ -57,7 +57,7 @@ def result_type(sign: str, before: Any, behind: Any) -> np.dtype[Any]:
         if common.kind == "f":
             raise ParameterError(f"{before} {sign} {behind}", allowed="integers and bools")
         return common
-    if common.kind == "b":
+    if common.kind == "b" and sign != "*":
         common = np.dtype(np.int32)
     if sign == "/" and common.kind != "f":
         return np.dtype(np.float32)
@@ -89,6 +89,13 @@ def _quotient(xp: Any, before: Array, behind: Array) -> Array:
     if before.dtype.kind == "u":
         return result
     return result + ((result * behind != before) & ((before < 0) != (behind < 0))).astype(result.dtype)
+
+
+def _power(xp: Any, before: Array, behind: Array) -> Array:
+    """Raise integers to powers; negative ones are truncated towards 0, as in DALI."""
+    result = xp.power(before, xp.maximum(behind, 0))
+    inverse = xp.where(abs(before) == 1, xp.power(before, behind & 1), 0)
+    return xp.where(behind < 0, inverse, result)
 
 
 _UFUNCS: Final = {
@@ -125,7 +132,10 @@ def computed(sign: str, before: Any, behind: Any) -> Array:
     kind = result_type(sign, *types)
     inner = _common(*types) if sign in _COMPARISONS else kind
     xp = namespace(before if getattr(before, "ndim", 0) else behind)
-    function = partial(_quotient, xp) if sign == "//" else getattr(xp, _UFUNCS[sign])
+    if sign == "**" and kind.kind == "i":
+        function: Any = partial(_power, xp)
+    else:
+        function = partial(_quotient, xp) if sign == "//" else getattr(xp, _UFUNCS[sign])
     with np.errstate(all="ignore"):  # an integer divided by 0 is 0
         result: Array = function(*(xp.asarray(one).astype(inner) for one in (before, behind)))
     return result.astype(kind, copy=False)
