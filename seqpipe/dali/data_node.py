@@ -41,6 +41,7 @@ __all__ = [
     "DataNode",
     "NewAxis",
     "Recipe",
+    "TruthError",
     "arithmetic",
     "attached",
     "current",

@@ -23,9 +23,9 @@ class _AsDaliRaises:
         error: BaseException | None,
         __: TracebackType | None,
     ) -> None:
-        known: Any = error
-        if isinstance(error, SeqpipeError) and not isinstance(error, RuntimeError):
-            known.__class__ = _kind_of(type(error))
+        if isinstance(error, SeqpipeError) and not issubclass(type(error), RuntimeError):
+            kind: Any = _kind_of(type(error))
+            error.__class__ = kind
 
 
 as_dali_raises = _AsDaliRaises()

@@ -67,3 +67,45 @@ def test_errors_are_of_dalis_kinds(tmp_path):
     assert (type(copied), str(copied)) == (SourceNotFoundError, str(caught.value))
     with pytest.raises(TypeError, match="has a truth value for each sample"):
         run(lambda: 1 if image() else 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("sum", [-2, 3]), ("mean", [-2, 3]), ("max", [-2, 3]), ("mean_square", [4, 9]), ("rms", [2, 3])],
+)
+def test_reductions_without_axes_keep_each_value(name, wanted):
+    reduce = getattr(fn.reductions, name)
+    assert one(lambda: reduce(numbers(-2, 3, dtype=np.float32), axes=()))[0][1] == wanted
+
+
+def test_deviations_without_axes_are_zero():
+    def program():
+        x = numbers(-2, 3, dtype=np.float32)
+        return fn.reductions.std_dev(x, fn.reductions.mean(x, axes=()), axes=())
+
+    assert one(program)[0][1] == [0, 0]
+
+
+def test_choices_among_elements_of_nodes():
+    def program():
+        rows, chances = numbers([4, 5], [6, 7], dtype=np.int64), array([0, 1, 0], np.float32)
+        return (
+            fn.random.choice(rows, shape=[3]),
+            fn.random.choice(numbers(8, 8, dtype=np.uint8)),
+            fn.random.choice(3, p=chances, shape=4),
+            fn.random.choice(array(1, np.int32)),
+        )
+
+    rows, same, weighted, below = one(program)
+    assert rows[0] == "INT64"
+    assert all(row in ([4, 5], [6, 7]) for row in rows[1])
+    assert same[:2] == ("UINT8", 8)
+    assert weighted[:2] == ("INT32", [1, 1, 1, 1])
+    assert below[:2] == ("INT32", 0)
+    with pytest.raises(ParameterError, match=r"p=\[1.0, 1.0\] for 3 elements; allowed: one chance"):
+        run(lambda: fn.random.choice(3, p=array([1, 1], np.float32)))
+
+
+def test_slices_of_no_axes():
+    whole = np.arange(6).reshape(2, 3)
+    assert one(lambda: fn.slice(array(whole, np.uint8), start=[], end=[], axes=[]))[0][1] == whole.tolist()

@@ -303,9 +303,13 @@ def reduction(call: DaliCall) -> DataNode:
             if axes is None and names is None
             else axes_of(value, axes, names, cls.name)
         )
-        op = cls(axes=drop, keep_dims=keeps, **options)
+        reduced, kept_axes = values, keeps
+        if not drop:  # each value is reduced by itself
+            drop, kept_axes = (value.ndim,), False
+            reduced = [one.with_data([part[..., None] for part in one]) for one in values]
+        op = cls(axes=drop, keep_dims=kept_axes, **options)
         letters = value.layout if keeps else "".join(c for n, c in enumerate(value.layout) if n not in drop)
-        parts = [op(part, *more) for part, *more in zip(*values, strict=True)]
+        parts = [op(part, *more) for part, *more in zip(*reduced, strict=True)]
         return Value.of(
             [np.asarray(one) if np.isscalar(one) else one for one in parts], letters, value.sources
         )

@@ -68,6 +68,7 @@ def slice_(call: DaliCall) -> DataNode:
         parts = []
         for n, part in enumerate(value):
             bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
+            bounds = {name: numbers for name, numbers in bounds.items() if numbers.size}
             starts, ends = _bounds(part.shape, places, bounds, precision)
             parts.append(_window(part, starts, ends, policy, fill_levels(fill, value, source), source, kind))
         return views(parts, values[0].layout, value.sources)
