@@ -24,8 +24,8 @@ class _AsDaliRaises:
         __: TracebackType | None,
     ) -> None:
         if isinstance(error, SeqpipeError) and not issubclass(type(error), RuntimeError):
-            kind: Any = _kind_of(type(error))
-            error.__class__ = kind
+            kind: Any = type(error)
+            error.__class__ = _kind_of(kind)
 
 
 as_dali_raises = _AsDaliRaises()
@@ -33,7 +33,7 @@ as_dali_raises = _AsDaliRaises()
 
 
 @cache
-def _kind_of(kind: type[SeqpipeError]) -> type[SeqpipeError]:
+def _kind_of(kind: Any) -> Any:
     """Return a kind of error that is a RuntimeError as well; errors of arguments are TypeErrors, too."""
     more = (RuntimeError, TypeError) if issubclass(kind, ParameterError) else (RuntimeError,)
 

@@ -46,7 +46,7 @@ __all__ = [
 
 
 def cast(call: DaliCall) -> DataNode:
-    """``fn.cast``: rounds half to even; DALI rounds half away from zero."""
+    """``fn.cast``: halves are rounded away from zero."""
     kind = dtype_name(call.take("dtype"))
     call.done()
     return call.each(lambda part: converted(part, kind), summary=kind)
