@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import secrets
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
@@ -21,7 +22,15 @@ import numpy.typing as npt
 from .array import IntArray
 from .errors import ParameterError
 
-__all__ = ["Permutation", "generator_at", "key_of", "stream", "stream_index", "streams"]
+__all__ = [
+    "Permutation",
+    "generator_at",
+    "key_of",
+    "new_seed",
+    "stream",
+    "stream_index",
+    "streams",
+]
 
 _ROUNDS: Final = 8
 _WORD: Final = (1 << 64) - 1
@@ -248,3 +257,8 @@ def key_of(seed: int, name: str) -> _KeyWords:
     key = np.frombuffer(digest, dtype="<u8").astype(np.uint64)
     key.flags.writeable = False
     return key
+
+
+def new_seed() -> int:
+    """Return a number of 31 bits from the system, another one for each call, for users who state no seed."""
+    return secrets.randbits(31)

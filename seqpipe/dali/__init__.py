@@ -7,6 +7,8 @@
 
 Names, arguments and defaults mean what they do in DALI 2.4, with these differences: epochs are exact, errors are raised
 at their position in the order and name their source, and programs for a GPU run on the CPU if there is no driver.
+A missing seed is drawn anew for each pipeline, as in DALI; ``Pipeline(seed=…)`` gives the same numbers in each run, and
+``pipe.seed`` tells what was drawn. Readers of one shard of several agree on an order without a seed.
 ``python -m seqpipe.dali`` lists the operators.
 
 Modules that DALI lacks implement those that it has: ``table`` has a row for each operator that differs from seqpipe's

@@ -12,10 +12,24 @@ import numpy as np
 from .. import ops
 from ..errors import ParameterError, user_line
 from ..layout import LAYOUTS
-from ..ops import REGISTRY, Run, cast_array, per_frame
+from ..ops import REGISTRY, Run, per_frame
 from ..pipeline.value import Value
-from .data_node import Compute, DataNode, current, node_of, outputs_of
-from .types import Constant, DALIDataType, DALIImageType, DALIInterpType, dtype_name
+from .data_node import (
+    Compute,
+    DataNode,
+    Recipe,
+    attached,
+    current,
+    fixed_value,
+    node_of,
+    nodes_in,
+    outputs_of,
+    pop_pipeline,
+    push_pipeline,
+)
+from .device import gpu_number
+from .dtypes import DALIDataType, DALIImageType, DALIInterpType, converted, dtype_name
+from .raised import as_dali_raises
 
 __all__ = [
     "BORDERS",
@@ -27,6 +41,7 @@ __all__ = [
     "native",
     "plain",
     "several",
+    "stacked_nodes",
 ]
 
 BORDERS: Final = {
@@ -178,10 +193,7 @@ class DaliCall:
     @property
     def drawing_seed(self) -> int:
         """Seed of the operator's random numbers."""
-        pipe = current()
-        if pipe is not None:
-            return int(pipe.seed_of(self.row.name, self.seed))
-        return self.seed if self.seed is not None and self.seed >= 0 else 0
+        return int(current().seed_of(self.row.name, self.seed))
 
 
 def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
@@ -195,12 +207,20 @@ def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
     Raises:
         ParameterError: the operator is not available, or lacks an argument.
     """
+    with as_dali_raises:
+        return _called(row, inputs, arguments)
+
+
+def _called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """Return the nodes of a call; see :func:`call_operator`."""
     if row.why:
         raise ParameterError(
             f"{_location()}DALI's {row.name} is not available",
             source=f"fn.{row.name}",
             advice=_sentence(row.why),
         )
+    if current() is None:
+        return _outside(row, inputs, arguments)
     count = next((len(one) for one in inputs if _is_node_list(one)), 0)
     if not count:
         call = _checked_call(row, inputs, arguments)
@@ -212,6 +232,38 @@ def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
     if isinstance(results[0], (tuple, list)):
         return [list(output) for output in zip(*results, strict=True)]
     return results
+
+
+class _Draft:
+    """The pipeline of calls outside of pipelines, which are repeated in the pipeline that they become part of."""
+
+    is_draft, scope, seed = True, None, 0
+    batch_size, num_threads, py_num_workers, py_start_method = 1, None, 1, "fork"
+
+    def gpu_index(self) -> int | None:
+        """Return the number of the GPU that a pipeline runs on by default; None for the CPU."""
+        return gpu_number(None)
+
+    def seed_of(self, name: str, seed: int | None, *, shared: bool = False) -> int:  # noqa: ARG002  the pipeline's count
+        """Return a valid seed."""
+        return 0
+
+    def register_source(self, name: str | None, source: Any) -> None:
+        """Do nothing: the source is made anew in the pipeline."""
+
+
+def _outside(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """Return the nodes of a call outside of a pipeline."""
+    recipe = Recipe(lambda: call_operator(row, inputs, dict(arguments)))
+    push_pipeline(_Draft())
+    try:
+        result = recipe.call()
+    finally:
+        pop_pipeline()
+    recipe.outputs = nodes_in(result)
+    for node in recipe.outputs:
+        node.recipe = recipe
+    return result
 
 
 def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> DaliCall:
@@ -228,13 +280,8 @@ def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
     if not nodes and not row.name.startswith(_SOURCES):
         raise ParameterError(f"{_location()}the input is missing", source=f"fn.{row.name}", allowed="a node")
     pipe = current()
-    if pipe is None:
-        raise ParameterError(
-            f"{_location()}the operator is called outside of a pipeline",
-            source=f"fn.{row.name}",
-            advice="Call it in a function with @pipeline_def, within `with pipe:`, or in define_graph; on arrays call "
-            "seqpipe.fn",
-        )
+    if not pipe.is_draft:
+        nodes = [node_of(attached(node, pipe)) for node in nodes]
     if device not in (None, "cpu", "gpu", "mixed"):
         raise ParameterError(
             f"device={device!r} is not valid", source=f"fn.{row.name}", allowed="'cpu', 'gpu', 'mixed'"
@@ -254,12 +301,12 @@ def _arguments(
     Raises:
         ParameterError: an argument is given twice, or is not available.
     """
-    args = dict(_translated(row, name, value) for name, value in arguments.items())
-    for name, value in zip(row.positional, inputs, strict=False):
+    args = dict(_translated(row, name, fixed_value(value)) for name, value in arguments.items())
+    for name, value in zip(row.positional, map(fixed_value, inputs), strict=False):
         if not isinstance(value, ops.DataNode):
             args[name], inputs = value, inputs[1:]
     if row.inputs and len(inputs) > 1:
-        further = dict(zip(row.inputs, inputs[1:], strict=False))
+        further = dict(zip(row.inputs, map(fixed_value, inputs[1:]), strict=False))
         for name in further.keys() & args.keys():
             raise ParameterError(
                 f"{_location()}{name} is given twice, as an input and as an argument", source=f"fn.{row.name}"
@@ -365,7 +412,7 @@ def _split_arguments(
         if isinstance(value, ops.DataNode):
             nodes[name] = node_of(value).cpu()
         elif isinstance(value, (list, tuple)) and any(isinstance(one, ops.DataNode) for one in value):
-            nodes[name] = _stacked([node_of(one).cpu() for one in value])
+            nodes[name] = stacked_nodes(value)
         else:
             constants[name] = _constant(call, parameters[name], value)
     call.args.clear()
@@ -378,8 +425,6 @@ def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
     Raises:
         ParameterError: the value is several numbers, which is a range for seqpipe's operators, but an error for DALI's.
     """
-    if isinstance(value, Constant):
-        value = value.value
     if isinstance(value, np.ndarray) and parameter.size:
         value = value.reshape(-1)  # matrices are flattened row by row
     converted = plain(parameter.name, value)
@@ -426,7 +471,7 @@ def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: b
 
 
 def _cast(value: Value, kind: str) -> Any:
-    return cast_array(value.data, kind) if value.dense else [cast_array(part, kind) for part in value.data]
+    return converted(value.data, kind) if value.dense else [converted(part, kind) for part in value.data]
 
 
 def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
@@ -464,13 +509,13 @@ def _numbers(value: Value, size: Any) -> Any:
     return numbers
 
 
-def _stacked(nodes: list[DataNode]) -> DataNode:
-    """Return a node of vectors from a node for each component."""
+def stacked_nodes(components: Seq[Any]) -> DataNode:
+    """Return a node of vectors from nodes and numbers for each component."""
 
     def compute(values: list[Value], _: Run) -> Value:
         return Value(np.stack([value.stacked().reshape(len(value)) for value in values], axis=1))
 
-    return DataNode("stack", nodes, compute)
+    return DataNode("stack", [node_of(one).cpu() for one in components], compute)
 
 
 def plain(name: str, value: Any) -> Any:

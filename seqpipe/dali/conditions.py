@@ -21,7 +21,7 @@ from ..errors import ParameterError, user_line
 from ..ops import Named, Run
 from ..pipeline.value import Value, value_of
 from .data_node import Absent, DataNode, current, node_of
-from .types import Constant
+from .dtypes import ScalarConstant
 
 __all__ = ["Condition", "Missing", "Scope", "both", "either", "merged", "opposite", "selected"]
 
@@ -252,7 +252,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _is_mergeable(value: Any) -> bool:
-    return isinstance(value, (ops.DataNode, Real, np.ndarray, np.generic, Constant))
+    return isinstance(value, (ops.DataNode, Real, np.ndarray, np.generic, ScalarConstant))
 
 
 def _value_or_unset(getter: Callable[[], Any]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from types import EllipsisType
@@ -14,19 +16,39 @@ import numpy as np
 
 from .. import ops
 from ..errors import ParameterError, described_type, user_line
-from ..ops import Named, Run, computed, number_of
+from ..ops import Named, Run, number_of
 from ..pipeline.value import Value, value_of
-from .types import Constant, dtype_name
+from .dtypes import ScalarConstant, converted, dtype_name
+from .expressions import (
+    InputIndex,
+    NewAxis,
+    combined,
+    each_of,
+    index_text,
+    inverse,
+    negative,
+    newaxis,
+    numpy_index,
+    remaining_layout,
+    resolved,
+)
+from .mapped import owned, views
 
 __all__ = [
     "Absent",
     "Compute",
+    "Constant",
     "DataNode",
     "NewAxis",
+    "Recipe",
+    "TruthError",
     "arithmetic",
+    "attached",
     "current",
+    "fixed_value",
     "newaxis",
     "node_of",
+    "nodes_in",
     "outputs_of",
     "pop_pipeline",
     "push_pipeline",
@@ -55,6 +77,10 @@ def pop_pipeline() -> None:
     _state.stack = _state.stack[:-1]
 
 
+class TruthError(ParameterError, TypeError):
+    """A node was used as a condition of Python."""
+
+
 class DataNode(ops.DataNode):
     """A value of future batches.
 
@@ -69,6 +95,13 @@ class DataNode(ops.DataNode):
         applies: the operator on images that it applies to its first input before anything else, if known; its other
             inputs do not change which pixels that operator reads.
     """
+
+    constant: np.ndarray[Any, Any] | None = None
+    """The value of a node that is the same for all samples of all batches."""
+    recipe: Recipe | None = None
+    """The call that made a node outside of a pipeline."""
+    maps_files = False
+    """Whether values may be views of mapped files, or of parts of them."""
 
     def __init__(
         self,
@@ -87,9 +120,12 @@ class DataNode(ops.DataNode):
         self.device, self.where = device, user_line()
         self.pipeline = current()
         self.scope = self.pipeline.scope if self.pipeline is not None else None
+        belongs = self.pipeline is not None and not self.pipeline.is_draft
+        if belongs:
+            inputs = [attached(node, self.pipeline) for node in inputs]
         for node in inputs:
             other = getattr(node, "pipeline", None)
-            if other is not None and self.pipeline is not None and other is not self.pipeline:
+            if belongs and other is not None and other is not self.pipeline:
                 raise ParameterError(
                     f"{self.where}: {label} has the input {node}, a node of another pipeline",
                     source=label,
@@ -98,6 +134,7 @@ class DataNode(ops.DataNode):
         if self.scope is not None and part is None:
             inputs = (*(self.scope.restrict(node) for node in inputs), self.scope.index)
         self._inputs = tuple(inputs)
+        self.maps_files = any(getattr(node, "maps_files", False) for node in inputs)
 
     @property
     def operands(self) -> tuple[ops.DataNode, ...]:
@@ -159,7 +196,7 @@ class DataNode(ops.DataNode):
             return self
         if self.pipeline is None or self.pipeline.gpu_index() is None:
             return _on(self, "gpu", lambda values, _: values[0])
-        return _on(self, "gpu", lambda values, _: values[0].on_device())
+        return _on(self, "gpu", lambda values, _: owned(values[0]).on_device())
 
     def cpu(self) -> DataNode:
         """Return the node's value in main memory."""
@@ -195,7 +232,7 @@ class DataNode(ops.DataNode):
         return subscript(self, key)
 
     def __bool__(self) -> NoReturn:
-        raise ParameterError(
+        raise TruthError(
             f"{self.where}: {self} has a truth value for each sample of a batch, not one for all",
             source="DataNode",
             advice="Declare the pipeline with @pipeline_def(enable_conditionals=True) and use `if`, `and`, `or`, `not` "
@@ -287,11 +324,20 @@ class DataNode(ops.DataNode):
     def __rshift__(self, other: Any) -> DataNode:
         return arithmetic(">>", self, other)
 
+    def __rlshift__(self, other: Any) -> DataNode:
+        return arithmetic("<<", other, self)
+
+    def __rrshift__(self, other: Any) -> DataNode:
+        return arithmetic(">>", other, self)
+
+    def __abs__(self) -> DataNode:
+        return DataNode("abs", [self], lambda v, _: each_of(v[0], abs), device=self.device)
+
     def __neg__(self) -> DataNode:
-        return DataNode("-", [self], lambda v, _: _each(v[0], _negative), device=self.device)
+        return DataNode("-", [self], lambda v, _: each_of(v[0], negative), device=self.device)
 
     def __invert__(self) -> DataNode:
-        return DataNode("~", [self], lambda v, _: _each(v[0], _inverse), device=self.device)
+        return DataNode("~", [self], lambda v, _: each_of(v[0], inverse), device=self.device)
 
     def __pos__(self) -> DataNode:
         return self
@@ -307,6 +353,55 @@ def _properties(key: str, values: list[Value], _: Run) -> Value:
     value = values[0]
     texts = value.sources or ("",) * len(value) if key == "source_info" else (value.layout,) * len(value)
     return Value.of([np.frombuffer(text.encode(), np.uint8) for text in texts])
+
+
+@dataclass(eq=False)
+class Recipe:
+    """A call of an operator outside of a pipeline, which is repeated in the pipeline that its outputs become part of.
+
+    Attributes:
+        call: makes the nodes of the call.
+        outputs: the nodes that it made outside.
+    """
+
+    call: Callable[[], Any]
+    outputs: tuple[DataNode, ...] = ()
+
+
+def nodes_in(result: Any) -> tuple[DataNode, ...]:
+    """Return the nodes of a call's result, which may be a node, or nested lists and tuples of nodes."""
+    if isinstance(result, (list, tuple)):
+        return tuple(node for one in result for node in nodes_in(one))
+    return (result,)
+
+
+def attached(node: ops.DataNode, pipe: Any) -> ops.DataNode:
+    """Return a node as one of a pipeline: calls that were made outside of pipelines are repeated in it.
+
+    Args:
+        node: a node of the pipeline, or one that was made outside.
+        pipe: the pipeline, which is being defined.
+    """
+    if not isinstance(node, DataNode) or not (node.pipeline is None or node.pipeline.is_draft):
+        return node
+    known = pipe.attached_nodes
+    if node in known:
+        return known[node]  # type: ignore[no-any-return]
+    scope, pipe.scope = pipe.scope, None  # it is computed for whole batches
+    try:
+        if node.recipe is not None:
+            made = nodes_in(node.recipe.call())
+            known.update(zip(node.recipe.outputs, made, strict=True))
+            return known[node]  # type: ignore[no-any-return]
+        inputs = tuple(attached(one, pipe) for one in node.operands)
+        if all(one is other for one, other in zip(inputs, node.operands, strict=True)):
+            known[node] = node
+        else:
+            known[node] = copy(node).with_inputs(inputs)
+            known[node].pipeline = pipe
+        return known[node]  # type: ignore[no-any-return]
+    finally:
+        pipe.scope = scope
 
 
 class Absent:
@@ -325,7 +420,7 @@ def outputs_of(node: DataNode, count: int) -> tuple[DataNode, ...]:
 
 
 def node_of(value: Any) -> DataNode:
-    """Return a value as a node; a number, an array or a Constant is the same for all samples.
+    """Return a value as a node; a number, an array or a constant is the same for all samples.
 
     Raises:
         ParameterError: the value cannot be a node.
@@ -334,19 +429,70 @@ def node_of(value: Any) -> DataNode:
         return value
     if isinstance(value, ops.DataNode):
         return DataNode(value.label, [value], lambda v, _: v[0])
-    if not isinstance(value, Constant):
-        if hasattr(type(value), "error"):  # a variable that only one branch has set
-            raise value.error()
-        if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple)):
-            raise ParameterError(f"{described_type(value)} among nodes", allowed="nodes, numbers and arrays")
-        value = Constant(np.asarray(value) if isinstance(value, np.generic) else value)
-    array, layout = value.value, value.layout
+    if hasattr(type(value), "error"):  # a variable that only one branch has set
+        raise value.error()
+    if not isinstance(value, (Real, np.generic, np.ndarray, list, tuple, ScalarConstant)):
+        raise ParameterError(f"{described_type(value)} among nodes", allowed="nodes, numbers and arrays")
+    return _constant_node(value.array if isinstance(value, ScalarConstant) else _array_of(value))
 
+
+def Constant(  # noqa: N802  DALI's name
+    value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None
+) -> Any:
+    """Return a value that is the same for all samples of a batch.
+
+    A number is a :class:`~seqpipe.dali.types.ScalarConstant`, whose methods such as ``uint8()`` set its type; all
+    else is a node. Both are accepted wherever nodes are, and as arguments that must be numbers.
+
+    Args:
+        value: a number, or an array or a list of numbers.
+        dtype: type of the values; by default int32, float32 or bool, or that of the array.
+        shape: shape of the value; a single number is repeated.
+        layout: letters of the axes.
+        device: "cpu" or "gpu".
+    """
+    scalar = not np.ndim(value) and (shape is None or np.size(shape) == 0 or tuple(np.ravel(shape)) == (1,))
+    if scalar and layout is None and device is None:
+        return ScalarConstant(value, dtype)
+    array = _array_of(value)
+    if dtype is not None:
+        array = converted(np.asarray(value), dtype)
+    if shape is not None:
+        sides = tuple(shape) if np.ndim(shape) else (int(shape),)
+        array = array.reshape(sides) if array.size > 1 else np.broadcast_to(array.reshape(-1)[0], sides)
+    return _constant_node(array, layout or "", device or "cpu")
+
+
+def _array_of(value: Any) -> np.ndarray[Any, Any]:
+    """Return the array of a number, a list or an array: 64-bit values of Python and of arrays become 32-bit ones."""
+    array = np.asarray(value)
+    plain = not isinstance(value, (np.ndarray, np.generic))
+    if array.dtype.kind in "if" and (plain or (array.dtype.itemsize == 8 and array.ndim)):
+        array = converted(array, "int32" if array.dtype.kind == "i" else "float32")
+    return array
+
+
+def _constant_node(array: np.ndarray[Any, Any], layout: str = "", device: str = "cpu") -> DataNode:
     def repeated(_: list[Value], run: Run) -> Value:
         return Value(np.broadcast_to(array, (len(run.index), *array.shape)).copy(), layout)
 
     node = DataNode("constant", [], repeated, summary=_summary(array))
-    return node.gpu() if value.device == "gpu" else node
+    if device == "gpu":
+        return node.gpu()
+    node.constant = array
+    return node
+
+
+def fixed_value(value: Any) -> Any:
+    """Return the plain value of an argument that is a constant, or a list with constants in it; others unchanged."""
+    if isinstance(value, DataNode) and value.constant is not None:
+        value = value.constant
+        return value if value.ndim > 1 else value.tolist()
+    if isinstance(value, ScalarConstant):
+        return value.value
+    if isinstance(value, (list, tuple)) and any(isinstance(one, (ScalarConstant, DataNode)) for one in value):
+        return type(value)(map(fixed_value, value)) if type(value) in (list, tuple) else value
+    return value
 
 
 def _summary(array: np.ndarray[Any, Any]) -> str:
@@ -356,24 +502,6 @@ def _summary(array: np.ndarray[Any, Any]) -> str:
 def _on(node: DataNode, device: str, compute: Compute) -> DataNode:
     """Return a node that has the same samples on a device."""
     return DataNode(device, [node], compute, device=device, passes=True)
-
-
-def _negative(array: Any) -> Any:
-    if array.dtype.kind == "b":
-        raise ParameterError("-x of truth values", source="DataNode", advice="Write ~x for the opposite")
-    return -array
-
-
-def _inverse(array: Any) -> Any:
-    if array.dtype.kind == "f":
-        raise ParameterError(
-            f"~x of {array.dtype}", source="DataNode", allowed="whole numbers and truth values"
-        )
-    return ~array
-
-
-def _each(value: Value, function: Callable[[Any], Any]) -> Value:
-    return value.with_data(function(value.data) if value.dense else [function(part) for part in value.data])
 
 
 def arithmetic(sign: str, left: Any, right: Any) -> DataNode:
@@ -389,7 +517,7 @@ def arithmetic(sign: str, left: Any, right: Any) -> DataNode:
 
     def compute(values: list[Value], _: Run) -> Value:
         remaining = iter(values)
-        return _combined(sign, [next(remaining) if one is None else one for one in constants])
+        return combined(sign, [next(remaining) if one is None else one for one in constants])
 
     return DataNode(sign, nodes, compute, device=device, summary=summary)
 
@@ -400,10 +528,10 @@ def _constant(sign: str, operand: Any) -> Any:
     Raises:
         ParameterError: the operand is not a number.
     """
-    if isinstance(operand, Constant):
-        return operand.value
+    if isinstance(operand, ScalarConstant):
+        return operand.array
     if isinstance(operand, (list, tuple, np.ndarray)):
-        return Constant(operand).value
+        return _array_of(operand)
     if isinstance(operand, (Real, np.generic)):
         return number_of(operand)
     raise ParameterError(
@@ -411,62 +539,6 @@ def _constant(sign: str, operand: Any) -> Any:
         source="DataNode",
         allowed="a number, a node, an array or a list of numbers, or types.Constant",
     )
-
-
-def _combined(sign: str, operands: list[Any]) -> Value:
-    """Return the result of a binary operation on values and arrays; axes are aligned from the last one.
-
-    Raises:
-        ParameterError: one value is on the CPU and the other on a GPU.
-    """
-    values = [one for one in operands if isinstance(one, Value)]
-    if len({value.on_gpu for value in values}) > 1:
-        if all(value.on_gpu or not value.ndim for value in values):  # only single numbers are on the CPU
-            operands = [one.on_device() if isinstance(one, Value) else one for one in operands]
-        else:
-            raise ParameterError(
-                f"{sign!r} of a value on the CPU and one on a GPU",
-                allowed="both on one device",
-                advice="Use x.gpu()",
-            )
-    values = [one for one in operands if isinstance(one, Value)]
-    layout = max((value.layout for value in values), key=len, default="")
-    sources = next((value.sources for value in values if value.sources), ())
-    if all(value.dense for value in values):
-        axes = max(value.ndim for value in values)
-        arrays = [_aligned(one, axes) if isinstance(one, Value) else one for one in operands]
-        return Value(computed(sign, *arrays), layout, sources)
-    count = len(values[0])
-    samples = [[one[n] if isinstance(one, Value) else one for one in operands] for n in range(count)]
-    return Value.of([computed(sign, *sample) for sample in samples], layout, sources)
-
-
-def _aligned(value: Value, axes: int) -> Any:
-    """Return an array whose samples have a number of axes, with axes of length 1 in front."""
-    shape = value.data.shape
-    return value.data.reshape(shape[0], *(1,) * (axes - value.ndim), *shape[1:])
-
-
-class NewAxis:
-    """A new axis of length 1 in a subscript: ``x[newaxis]``, or with a letter ``x[newaxis("F")]``.
-
-    Args:
-        name: the letter of the axis.
-    """
-
-    def __init__(self, name: str = "") -> None:
-        self.name = name
-
-    def __call__(self, name: str) -> NewAxis:
-        """Return a new axis with a letter."""
-        return NewAxis(name)
-
-    def __repr__(self) -> str:
-        return f"newaxis({self.name!r})" if self.name else "newaxis"
-
-
-newaxis = NewAxis()
-"""A new axis without a letter, for subscripts of nodes."""
 
 
 def subscript(node: DataNode, key: Any) -> DataNode:
@@ -483,9 +555,10 @@ def subscript(node: DataNode, key: Any) -> DataNode:
     inputs: list[DataNode] = [node]
 
     def index_of(part: Any) -> Any:
+        part = fixed_value(part)
         if isinstance(part, DataNode):
             inputs.append(part)
-            return _InputIndex(len(inputs) - 1)
+            return InputIndex(len(inputs) - 1)
         if isinstance(part, slice):
             bounds = (part.start, part.stop, part.step)
             return slice(*(None if one is None else index_of(one) for one in bounds))
@@ -501,16 +574,16 @@ def subscript(node: DataNode, key: Any) -> DataNode:
 
     indices = tuple(index_of(part) for part in keys)
     same_for_all = len(inputs) == 1
-    summary = ", ".join(map(_index_text, indices))
+    summary = ", ".join(map(index_text, indices))
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
-        layout = _layout(value, indices)
+        layout = remaining_layout(value, indices)
         try:
             if value.dense and same_for_all:
-                return value.with_data(value.data[(slice(None), *map(_numpy_index, indices))], layout)
+                return value.with_data(value.data[(slice(None), *map(numpy_index, indices))], layout)
             samples = [
-                value[n][tuple(_numpy_index(_resolved(part, values, n)) for part in indices)]
+                value[n][tuple(numpy_index(resolved(part, values, n)) for part in indices)]
                 for n in range(len(value))
             ]
         except IndexError as error:
@@ -519,56 +592,6 @@ def subscript(node: DataNode, key: Any) -> DataNode:
                 f"[{summary}] of samples of the shape {', '.join(map(str, shapes))}: {error}",
                 source="DataNode",
             ) from error
-        return Value.of(samples, layout, value.sources)
+        return views(samples, layout, value.sources)
 
     return DataNode("subscript", inputs, compute, device=node.device, summary=summary)
-
-
-class _InputIndex:
-    """An index that is the value of an input.
-
-    Args:
-        number: number of the input.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-def _resolved(part: Any, values: list[Value], sample: int) -> Any:
-    """Return an index of a sample, with the values of inputs in it."""
-    if isinstance(part, _InputIndex):
-        return int(values[part.number].on_host()[sample].reshape(-1)[0])
-    if isinstance(part, slice):
-        return slice(*(_resolved(one, values, sample) for one in (part.start, part.stop, part.step)))
-    return part
-
-
-def _index_text(part: Any) -> str:
-    if isinstance(part, _InputIndex):
-        return f"node {part.number}"
-    if isinstance(part, slice):
-        return ":".join("" if one is None else _index_text(one) for one in (part.start, part.stop, part.step))
-    return "..." if isinstance(part, EllipsisType) else str(part)
-
-
-def _numpy_index(part: Any) -> Any:
-    return None if isinstance(part, NewAxis) else part
-
-
-def _layout(value: Value, keys: tuple[Any, ...]) -> str:
-    """Return the letters of the remaining axes; "" if a new axis has no letter."""
-    added = [key.name for key in keys if isinstance(key, NewAxis)]
-    if not (value.layout or not value.ndim) or "" in added:
-        return ""
-    named = sum(not isinstance(key, (EllipsisType, NewAxis)) for key in keys)
-    rest, layout = value.layout, ""  # letters of the axes that no key has used yet, and of the result
-    unnamed = len(rest) - named
-    for key in keys:
-        if isinstance(key, NewAxis):
-            layout += key.name
-        elif isinstance(key, EllipsisType):
-            layout, rest = layout + rest[:unnamed], rest[unnamed:]
-        else:
-            layout, rest = layout + (rest[:1] if isinstance(key, slice) else ""), rest[1:]
-    return layout + rest

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..array import namespace
 from ..ops import Run
+from ..ops.core.arithmetic import result_type
 from ..pipeline.value import Value
 from .data_node import DataNode, arithmetic, node_of
 
@@ -85,40 +86,39 @@ def _binary(name: str, function: str) -> Callable[[Any, Any], DataNode]:
 
     def applied(left: Any, right: Any) -> DataNode:
         def compute(values: list[Value], _: Run) -> Value:
+            kind = result_type("+", *(value.dtype for value in values))
             samples = [
-                getattr(namespace(a), function)(a, namespace(a).asarray(b))
+                getattr(namespace(a), function)(a.astype(kind), namespace(a).asarray(b, kind))
                 for a, b in zip(*values, strict=True)
             ]
-            return Value.of(samples, values[0].layout)
+            layout = sorted((value.layout for value in values), key=len)[-1]
+            return Value.of(samples, layout)
 
-        # adding zero converts both operands to their common dtype
-        nodes = [arithmetic("+", left, _zero(right, left)), arithmetic("+", right, _zero(left, right))]
-        return DataNode(f"math.{name}", nodes, compute, device=nodes[0].device)
+        nodes = [node_of(one) for one in (left, right)]
+        return DataNode(
+            f"math.{name}",
+            nodes,
+            compute,
+            device="gpu" if any(node.device == "gpu" for node in nodes) else "cpu",
+        )
 
     applied.__name__ = applied.__qualname__ = name
     applied.__doc__ = f"``nvidia.dali.math.{name}``."
     return applied
 
 
-def _zero(x: Any, other: Any) -> Any:
-    """Return a zero of the type of ``x``, to add to ``other``."""
-    if isinstance(x, DataNode):
-        return DataNode(
-            "zero",
-            [x],
-            lambda v, _: v[0].each(lambda array: namespace(array).zeros_like(array)),
-            device=x.device,
-        )
-    return type(x)(0) if isinstance(other, DataNode) else 0
-
-
 min = _binary("min", "minimum")  # noqa: A001  DALI's name
 max = _binary("max", "maximum")  # noqa: A001  likewise
 
 
+def _device_of(nodes: list[DataNode]) -> str:
+    return "gpu" if any(node.device == "gpu" for node in nodes) else "cpu"
+
+
 def _atan2(y: Any, x: Any) -> Any:
     xp = namespace(y)
-    return xp.arctan2(y, xp.asarray(x)).astype(np.float32 if y.dtype.kind != "f" else y.dtype)
+    kind = result_type("/", y.dtype, x.dtype)
+    return xp.arctan2(y.astype(kind), xp.asarray(x, kind))
 
 
 def atan2(y: Any, x: Any) -> DataNode:
@@ -128,7 +128,9 @@ def atan2(y: Any, x: Any) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         return Value.of([_atan2(a, b) for a, b in zip(*values, strict=True)], values[0].layout)
 
-    return DataNode("math.atan2", nodes, compute, device=nodes[0].device)
+    return DataNode(
+        "math.atan2", nodes, compute, device="gpu" if any(node.device == "gpu" for node in nodes) else "cpu"
+    )
 
 
 def clamp(value: Any, low: Any, high: Any) -> DataNode:

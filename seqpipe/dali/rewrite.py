@@ -18,12 +18,13 @@ installed packages. ``if x > 1: y = f(x)`` becomes
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
+import linecache
 import sysconfig
 import textwrap
 import types
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,15 +54,19 @@ class _Calls:
     @staticmethod
     def rewritten_callee(function: Any) -> Any:
         """Return the function to call instead of another one: rewritten if it is the user's own."""
+        if isinstance(function, functools.partial):
+            called = _Calls.rewritten_callee(function.func)
+            return functools.partial(called, *function.args, **function.keywords)
+        method = inspect.getattr_static(type(function), "__call__", None)  # of an object
+        if _is_users(method):
+            return types.MethodType(rewritten(method), function)
         if isinstance(function, types.MethodType) and _is_users(function.__func__):
             return types.MethodType(rewritten(function.__func__), function.__self__)
         return rewritten(function) if _is_users(function) else function
 
 
 def _is_users(function: Any) -> bool:
-    if not isinstance(function, types.FunctionType) or function.__name__ == "<lambda>":
-        return False
-    if getattr(function, "__conditions__", False) or hasattr(function, "__wrapped__"):
+    if not isinstance(function, types.FunctionType) or getattr(function, "__conditions__", False):
         return False
     path = function.__code__.co_filename
     return not path.startswith((_SEQPIPE, "<", *_INSTALLED))
@@ -69,7 +74,7 @@ def _is_users(function: Any) -> bool:
 
 def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function whose conditions work on nodes; the function itself if its source is not available."""
-    if not isinstance(function, types.FunctionType) or function.__name__ == "<lambda>":
+    if not isinstance(function, types.FunctionType):
         return function
     code = _code_of(function.__code__)
     if code is None:
@@ -84,9 +89,12 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
     return result
 
 
-@lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=256)
 def _code_of(code: types.CodeType) -> types.CodeType | None:
     """Return the rewritten code of a function; None if its source is not available."""
+    if code.co_name == "<lambda>":
+        expression = _lambda_of(code)
+        return None if expression is None else _compiled(ast.Expr(expression), code)
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -97,6 +105,37 @@ def _code_of(code: types.CodeType) -> types.CodeType | None:
     ast.increment_lineno(tree, first - 1)
     definition = tree.body[0]
     definition.decorator_list = []
+    return _compiled(definition, code)
+
+
+def _lambda_of(code: types.CodeType) -> ast.Lambda | None:
+    """Return the syntax of a lambda; None if its source is not available, or the line has others like it."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
+        return None
+    found = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+    ]
+    if len(found) > 1 and hasattr(code, "co_positions"):  # from Python 3.11 on
+        columns = {column for line, _, column, _ in code.co_positions() if line and column is not None}
+        found = [
+            node
+            for node in found
+            if min(columns, default=-1) >= node.body.col_offset
+            and max(columns, default=-1) < (node.body.end_col_offset or 0)
+        ]
+        found = found[-1:]  # the innermost one
+    return found[0] if len(found) == 1 else None
+
+
+def _compiled(definition: Any, code: types.CodeType) -> types.CodeType:
+    """Return the rewritten code of a definition, a function or an expression that is a lambda.
+
+    Args:
+        definition: the syntax, with the lines of the file.
+        code: the code before.
+    """
     new_definition: Any = _Conditions().visit(definition)
     free = sorted({*code.co_freevars, _CALLS})
     (outer,) = ast.parse(f"def __outer({', '.join(free)}):\n    pass").body
@@ -105,7 +144,7 @@ def _code_of(code: types.CodeType) -> types.CodeType | None:
     module = ast.Module(body=[outer], type_ignores=[])
     ast.fix_missing_locations(module)
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True)
-    return _nested_code(_nested_code(compiled, "__outer"), definition.name)
+    return _nested_code(_nested_code(compiled, "__outer"), getattr(definition, "name", "<lambda>"))
 
 
 def _nested_code(code: types.CodeType, name: str) -> types.CodeType:
@@ -209,7 +248,7 @@ class _Conditions(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> Any:
         """Rewrite a call, so that the user's own functions are rewritten, too."""
         self.generic_visit(node)
-        if isinstance(node.func, (ast.Name, ast.Attribute)) and not (
+        if not (
             isinstance(node.func, ast.Name)
             and node.func.id in ("super", "locals", "globals", "vars", "eval", "exec")
         ):

@@ -16,6 +16,7 @@ from .operators import (
     functions,
     images,
     inputs,
+    numpy_files,
     opencv,
     random_numbers,
     resizing,
@@ -25,6 +26,7 @@ from .operators import (
     tensors,
     tfrecord,
     volumes,
+    warping,
     webdataset,
     windows,
 )
@@ -73,9 +75,7 @@ _LIST: Final = (
     Row("batch_permutation", build=random_numbers.batch_permutation),
     Row("bbox_rotate", build=rotation.rotate_boxes),
     Row("box_encoder", build=boxes.box_encoder),
-    Row(
-        "cast", build=arrays.cast, note="rounds half to even (2.5 is 2), where DALI rounds halves away from 0"
-    ),
+    Row("cast", build=arrays.cast),
     Row("cast_like", build=arrays.cast_like),
     Row("cat", build=arrays.joined(stacks=False)),
     Row("clahe", build=opencv.clahe, note=_BY_OPENCV),
@@ -213,7 +213,7 @@ _LIST: Final = (
     Row("readers.file", build=sources.file_reader, **_READER),
     Row("readers.mxnet", why=_OTHER_DATA),
     Row("readers.nemo_asr", why=_OTHER_DATA),
-    Row("readers.numpy", build=sources.numpy_reader, **_READER),
+    Row("readers.numpy", build=numpy_files.numpy_reader, **_READER),
     Row("readers.sequence", build=sources.sequence_reader, **_READER),
     Row(
         "readers.tfrecord",
@@ -272,7 +272,7 @@ _LIST: Final = (
         for name in ("crop", "rotation", "scale", "shear", "translation")
     ),
     Row("transpose", build=arrays.transpose),
-    Row("warp_affine", accept=("border",), inputs=("matrix",)),
+    Row("warp_affine", build=warping.warp_affine, accept=("border",), inputs=("matrix",)),
     Row(
         "water",
         build=displaced(water, ("ampl_x", "ampl_y", "freq_x", "freq_y", "phase_x", "phase_y")),

@@ -11,7 +11,7 @@ from ..array import as_native, to_numpy
 from ..core.turns import InTurn
 from ..errors import ParameterError, described_type
 from ..pipeline.value import Value
-from .types import DALIDataType, dali_type
+from .dtypes import DALIDataType, dali_type
 
 __all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU", "tensor_list"]
 

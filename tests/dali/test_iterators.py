@@ -150,7 +150,7 @@ def test_a_break_and_a_reset_in_the_middle(numbered):
 
 def test_states(numbered):
     def made():
-        pipe = labels(numbered, random_shuffle=True)
+        pipe = labels(numbered, random_shuffle=True, seed=0)
         return over(pipe, reader_name="R", last_batch_policy=PARTIAL)
 
     iterator = made()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 
 import cv2
 import numpy as np
@@ -11,9 +12,9 @@ from scipy import ndimage
 
 from seqpipe.dali import auto_aug, fn, math, ops, pipeline_def, types
 from seqpipe.dali.table import ROWS, known_names, row_of
-from seqpipe.errors import ParameterError, SourceError, UnreadableSourceError
+from seqpipe.errors import ParameterError, SourceError, StateError, UnreadableSourceError
 from seqpipe.ops import REGISTRY
-from tests.dali.conftest import array, one, run
+from tests.dali.conftest import ON_CPU, array, one, run
 from tests.programs.conftest import WRITTEN
 
 
@@ -233,8 +234,6 @@ def test_arguments_of_constructors_and_calls():
         run(lambda: fn.resize(image(), resize_z=3))
     with pytest.raises(ParameterError, match="device='tpu' is not valid; allowed: 'cpu', 'gpu', 'mixed'"):
         run(lambda: fn.flip(image(), device="tpu"))
-    with pytest.raises(ParameterError, match="called outside of a pipeline"):
-        fn.resize(np.zeros((3, 3)), size=2)
 
 
 SIGNED = {"uint8": "int16", "uint16": "int32", "uint32": "int64"}
@@ -337,13 +336,45 @@ def test_unseeded_draws_differ_and_seeded_ones_agree():
     a, b, c, d = (values for _, values, _ in one(results))
     assert a != b
     assert c == d
-    assert one(results, seed=0) == one(results)
-    assert one(results, seed=1)[0] != one(results)[0]
+    assert one(results, seed=0) == one(results, seed=0)
+    assert one(results, seed=1)[0] != one(results, seed=0)[0]
+
+
+@pytest.mark.parametrize("seed", [None, -1])
+def test_missing_seeds_draw_anew_in_each_pipeline(seed):
+    """DALI 2.4 does, for pipelines and for operators that state -1."""
+    drawn = [one(lambda: fn.random.uniform(seed=-1), seed=seed)[0][1] for _ in range(4)]
+    assert len(set(drawn)) == 4
+    pipe = pipeline_def(lambda: fn.random.uniform(), batch_size=1, seed=seed, **ON_CPU)()
+    first = pipe.run()[0].at(0)
+    assert one(lambda: fn.random.uniform(), seed=pipe.seed)[0][1] == first  # seed tells what to state
+
+
+def test_checkpoints_hold_the_seed_that_was_drawn():
+    make = pipeline_def(lambda: fn.random.uniform(), batch_size=2, **ON_CPU)
+    pipe = make()
+    pipe.run()
+    text, state = pipe.checkpoint(), pipe.state_dict()
+    rest = pipe.run()[0].as_array().tolist()
+    assert make(checkpoint=text).run()[0].as_array().tolist() == rest
+    with pytest.raises(
+        StateError, match=r"the state has the seed \d+, and this pipeline drew another. State the same"
+    ):
+        make().load_state_dict(state)
+
+
+def test_shards_agree_on_an_order_without_a_seed(numbered):
+    """Ranks that drew orders of their own would read samples twice."""
+    found = []
+    for shard in range(2):
+        read = partial(fn.readers.file, files=numbered, random_shuffle=True, shard_id=shard, num_shards=2)
+        found += [int(batch[1].at(0)[0]) for batch in run(read, count=5)]
+    assert sorted(found) == list(range(10))
 
 
 def test_draws_do_not_depend_on_the_size_of_batches():
     def draws(size):
-        found = run(lambda: fn.random.normal(shape=[2]), batch_size=size, count=8 // size)
+        found = run(lambda: fn.random.normal(shape=[2]), batch_size=size, count=8 // size, seed=0)
         return np.concatenate([batch[0].as_array() for batch in found]).tolist()
 
     assert draws(2) == draws(4) == draws(8)
@@ -522,24 +553,8 @@ def test_composed_operators_act_one_after_the_other():
 
 
 def test_constants_with_a_shape():
-    assert types.Constant([1, 2, 3, 4], shape=[2, 2]).value.tolist() == [[1, 2], [3, 4]]
-    assert types.ScalarConstant(5, shape=3).value.tolist() == [5, 5, 5]
-
-
-def test_filters_of_sizes_that_shrink_and_grow():
-    def resized(**options):
-        return lambda: fn.resize(
-            fn.external_source(lambda: np.zeros((1, 8, 8, 3), np.uint8), layout="HWC"), **options
-        )
-
-    nearest = {"min_filter": types.INTERP_NN}
-    assert run(resized(size=[4, 8], **nearest))[0][0].shape() == [(4, 8, 3)]
-    with pytest.raises(
-        ParameterError, match=r"min_filter and mag_filter differ, .* \(8, 8, 3\) becomes \(4, 9, 3\)"
-    ):
-        run(resized(size=[4, 9], **nearest))
-    with pytest.raises(ParameterError, match=r"min_filter and mag_filter differ, and roi_start is given"):
-        run(resized(size=[4, 4], roi_start=[0, 0], roi_end=[4, 4], **nearest))
+    assert one(lambda: types.Constant([1, 2, 3, 4], shape=[2, 2])) == [("INT32", [[1, 2], [3, 4]], "")]
+    assert one(lambda: types.Constant(5, shape=3)) == [("INT32", [5, 5, 5], "")]
 
 
 def test_windows_of_the_laplacian_by_axis():

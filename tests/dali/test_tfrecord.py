@@ -190,7 +190,7 @@ def test_epochs_shards_and_checkpoints(records):
                 "label"
             ]
 
-        pipe = pipeline_def(reader, batch_size=1, **ON_CPU)(checkpoint=checkpoint)
+        pipe = pipeline_def(reader, batch_size=1, seed=0, **ON_CPU)(checkpoint=checkpoint)
         return [int(pipe.run()[0].at(0)) for _ in range(count)], pipe.checkpoint()
 
     whole, _ = labels(count=10)

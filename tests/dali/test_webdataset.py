@@ -141,7 +141,7 @@ def test_epochs_shards_and_checkpoints(shards):
                 paths=shards, ext="left.NPY", dtypes=types.INT32, random_shuffle=True, name="R", **options
             )
 
-        pipe = pipeline_def(reader, batch_size=2, **ON_CPU)(checkpoint=checkpoint)
+        pipe = pipeline_def(reader, batch_size=2, seed=0, **ON_CPU)(checkpoint=checkpoint)
         found = []
         for _ in range(count):
             (part,) = pipe.run()

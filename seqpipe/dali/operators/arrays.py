@@ -9,12 +9,13 @@ import numpy as np
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...ops import REGISTRY, Run, cast_array
+from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
 from ...pipeline.value import Value
 from ..call import DaliCall, check_known, native, plain
-from ..data_node import DataNode, node_of, outputs_of
-from ..types import dtype_name
+from ..data_node import Constant, DataNode, node_of, outputs_of
+from ..dtypes import converted, dtype_name
+from ..mapped import views
 
 __all__ = [
     "axes_of",
@@ -45,16 +46,16 @@ __all__ = [
 
 
 def cast(call: DaliCall) -> DataNode:
-    """``fn.cast``: rounds half to even; DALI rounds half away from zero."""
+    """``fn.cast``: halves are rounded away from zero."""
     kind = dtype_name(call.take("dtype"))
     call.done()
-    return call.each(lambda part: cast_array(part, kind), summary=kind)
+    return call.each(lambda part: converted(part, kind), summary=kind)
 
 
 def cast_like(call: DaliCall) -> DataNode:
     """``fn.cast_like``."""
     call.done()
-    return call.node(lambda v, _: v[0].each(lambda part: cast_array(part, v[1].dtype.name)))
+    return call.node(lambda v, _: v[0].each(lambda part: converted(part, v[1].dtype.name)))
 
 
 def copy(call: DaliCall) -> DataNode:
@@ -93,10 +94,7 @@ def constant(call: DaliCall) -> DataNode:
     if shape is not None:
         wanted = tuple(np.atleast_1d(shape).tolist())
         array = array.reshape(wanted) if array.size > 1 else np.broadcast_to(array.reshape(-1)[0], wanted)
-    from ..types import Constant
-
-    result = node_of(Constant(np.array(array), dtype=array.dtype, layout=layout))
-    return result.gpu() if call.device == "gpu" else result
+    return Constant(array, array.dtype, layout=layout, device=call.device)  # type: ignore[no-any-return]
 
 
 def full(value: float | None) -> Callable[[DaliCall], DataNode]:
@@ -113,7 +111,7 @@ def full(value: float | None) -> Callable[[DaliCall], DataNode]:
             sizes = [fixed] * len(values[0]) if fixed is not None else [tuple(map(int, s)) for s in values[1]]
             parts = [np.broadcast_to(a, s).copy() for a, s in zip(values[0], sizes, strict=True)]
             result = Value.of(parts)
-            return result if kind is None else result.each(lambda part: cast_array(part, dtype_name(kind)))
+            return result if kind is None else result.each(lambda part: converted(part, kind))
 
         return call.node(compute, inputs=nodes, summary=f"{fixed} {kind}")
 
@@ -131,7 +129,7 @@ def full_like(value: float | None) -> Callable[[DaliCall], DataNode]:
             result = (
                 namespace(part).broadcast_to(namespace(part).asarray(level), part.shape).astype(part.dtype)
             )
-            return result if kind is None else cast_array(result, dtype_name(kind))
+            return result if kind is None else converted(result, kind)
 
         def compute(values: list[Value], _: Run) -> Value:
             levels = values[1] if value is None else [value] * len(values[0])
@@ -176,7 +174,7 @@ def reinterpret(call: DaliCall) -> DataNode:
         wanted = values[1].on_host() if by_node else [shape] * len(values[0])
         parts = [one(a, b) for a, b in zip(values[0], wanted, strict=True)]
         kept = values[0].layout if parts and parts[0].ndim == values[0].ndim else ""
-        return Value.of(parts, kept if layout is None else layout, values[0].sources)
+        return views(parts, kept if layout is None else layout, values[0].sources)
 
     summary = f"{None if by_node else shape} {layout} {kind} {relative} {places}"
     return call.node(compute, inputs=nodes, summary=summary)
@@ -229,7 +227,7 @@ def squeeze(call: DaliCall) -> DataNode:
         drop = axes_of(value, axes, names, "fn.squeeze")
         letters = "".join(c for n, c in enumerate(value.layout) if n not in drop)
         try:
-            return value.each(lambda part: part.squeeze(drop), letters)
+            return views((part.squeeze(drop) for part in value), letters, value.sources)
         except ValueError as error:
             raise ParameterError(
                 f"axes {drop} of samples of the shape {value.shapes()[0]}",
@@ -252,7 +250,7 @@ def expand_dims(call: DaliCall) -> DataNode:
             for position, letter in sorted(zip(places, names, strict=True)):
                 letters.insert(position, letter)
         known = "".join(letters) if names and letters else names if not values[0].ndim else ""
-        return values[0].each(lambda part: np.expand_dims(part, tuple(places)), known)
+        return views((np.expand_dims(part, tuple(places)) for part in values[0]), known, values[0].sources)
 
     return call.node(compute, summary=f"{axes} {names}")
 
@@ -305,9 +303,13 @@ def reduction(call: DaliCall) -> DataNode:
             if axes is None and names is None
             else axes_of(value, axes, names, cls.name)
         )
-        op = cls(axes=drop, keep_dims=keeps, **options)
+        reduced, kept_axes = values, keeps
+        if not drop:  # each value is reduced by itself
+            drop, kept_axes = (value.ndim,), False
+            reduced = [one.with_data([part[..., None] for part in one]) for one in values]
+        op = cls(axes=drop, keep_dims=kept_axes, **options)
         letters = value.layout if keeps else "".join(c for n, c in enumerate(value.layout) if n not in drop)
-        parts = [op(part, *more) for part, *more in zip(*values, strict=True)]
+        parts = [op(part, *more) for part, *more in zip(*reduced, strict=True)]
         return Value.of(
             [np.asarray(one) if np.isscalar(one) else one for one in parts], letters, value.sources
         )
@@ -486,7 +488,7 @@ def lookup_table(call: DaliCall) -> DataNode:
         xp = namespace(part)
         known = (part >= 0) & (part < len(table) - 1)
         # the last entry is the default value of keys that are not in the table
-        return cast_array(xp.asarray(table)[xp.where(known, part, len(table) - 1)], kind)
+        return converted(xp.asarray(table)[xp.where(known, part, len(table) - 1)], kind)
 
     return call.each(one, summary=f"{keys.tolist()} {values.tolist()} {default} {kind}")
 
@@ -519,7 +521,7 @@ def coord_transform(call: DaliCall) -> DataNode:
                 matrix = np.eye(size) * matrix if matrix.size == 1 else matrix.reshape(-1, size)
             xp = namespace(points)
             moved = points.astype(np.float64) if matrix is None else points @ xp.asarray(matrix).T
-            result.append(cast_array(moved + xp.asarray(added), kind))
+            result.append(converted(moved + xp.asarray(added), kind))
         return Value.of(result, values[0].layout, values[0].sources)
 
     return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")

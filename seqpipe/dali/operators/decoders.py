@@ -15,12 +15,12 @@ from ...core.padding import source_indices
 from ...core.workers import Workers
 from ...errors import UnreadableSourceError
 from ...images import decode_image
-from ...ops import REGISTRY, Run, cast_array
+from ...ops import REGISTRY, Run
 from ...pipeline.nodes import error_note
 from ...pipeline.value import Value
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, node_of
-from ..types import dtype_name
+from ..dtypes import converted, dtype_name
 from .images import crop
 from .random_numbers import random_window
 from .windows import slice_
@@ -93,7 +93,7 @@ def _scaled(image: Array, kind: str) -> Array:
         return image
     if np.dtype(kind).kind == "f":
         return (image / np.iinfo(image.dtype).max).astype(kind)
-    return cast_array(image * (np.iinfo(kind).max / np.iinfo(image.dtype).max), kind)
+    return converted(image * (np.iinfo(kind).max / np.iinfo(image.dtype).max), kind)
 
 
 def decode_random_crop(call: DaliCall) -> DataNode:
@@ -191,7 +191,7 @@ def decode_video(call: DaliCall) -> DataNode:
                 frames: Array = (
                     video.frames(np.where(inside, wanted, wanted[inside][0]).tolist()).numpy().copy()
                 )
-                frames[~inside] = cast_array(fill, frames.dtype.name)
+                frames[~inside] = converted(fill, frames.dtype.name)
                 return frames
             numbers_of = source_indices(0, int(wanted.max()) + 1, len(video), mode)
             return video.frames(numbers_of[wanted].tolist()).numpy()
@@ -222,7 +222,7 @@ def decode_numpy(call: DaliCall) -> DataNode:
 
     def one(data: Array, source: str, _: Run, __: int) -> Array:
         array = array_of_npy(data, source).copy()
-        return np.ascontiguousarray(array if kind is None else cast_array(array, kind))
+        return np.ascontiguousarray(array if kind is None else converted(array, kind))
 
     return _decoded(call, one, "", f"{kind}")
 

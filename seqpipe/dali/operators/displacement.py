@@ -12,11 +12,12 @@ import numpy.typing as npt
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
-from ...ops import Run, cast_array
+from ...ops import Run
 from ...pipeline.value import Value
 from ...random import stream
 from ..call import IMAGE_LAYOUTS, DaliCall, plain
 from ..data_node import DataNode, node_of
+from ..dtypes import converted
 
 __all__ = ["displaced", "jitter", "remap", "sphere", "water"]
 
@@ -179,11 +180,11 @@ def _sampled(part: Array, positions: _Positions, linear: bool, fill: float) -> A
         sampled = part[..., xp.where(inside, rows, 0), xp.where(inside, columns, 0), :]
         return xp.where(inside[..., None], sampled, level)
 
-    level = cast_array(xp.asarray(fill), part.dtype.name)
+    level = converted(xp.asarray(fill), part.dtype.name)
     if not linear:
         return pixels(xp.floor(y).astype(int), xp.floor(x).astype(int))
     left, top = xp.floor(x - 0.5).astype(int), xp.floor(y - 0.5).astype(int)
     across, down = (x - 0.5 - left)[..., None], (y - 0.5 - top)[..., None]
     upper = pixels(top, left) * (1 - across) + pixels(top, left + 1) * across
     lower = pixels(top + 1, left) * (1 - across) + pixels(top + 1, left + 1) * across
-    return cast_array(upper * (1 - down) + lower * down, part.dtype.name)
+    return converted(upper * (1 - down) + lower * down, part.dtype.name)

@@ -12,6 +12,7 @@ from ...ops import Run
 from ...pipeline.value import Value
 from ..call import DaliCall
 from ..data_node import outputs_of
+from ..mapped import owned
 
 __all__ = ["dlpack_function", "python_function", "torch_function"]
 
@@ -36,7 +37,7 @@ def python_function(call: DaliCall) -> Any:
         return tuple(result)
 
     def compute(values: list[Value], run: Run) -> Any:
-        name = getattr(function, "__name__", "the function")
+        name, values = getattr(function, "__name__", "the function"), list(map(owned, values))
         if whole:
             columns = outputs(function(*(list(value.data) for value in values)), name)
             parts = [list(column) for column in columns]

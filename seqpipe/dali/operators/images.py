@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -10,12 +12,14 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...ops import REGISTRY, Run, cast_array
+from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
+from ...pipeline.staging import Staging
 from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
 from ..data_node import DataNode, node_of
-from ..types import Constant, dtype_name
+from ..dtypes import converted, dtype_name
+from ..mapped import is_mapped, owned
 from .arrays import axes_of
 from .volumes import blurred
 from .windows import crop_window, fill_levels
@@ -34,33 +38,65 @@ __all__ = [
     "optical_flow",
 ]
 
+_FLIPS: Final = {"D": "depthwise", "H": "vertical", "W": "horizontal"}
 _GRID: Final = {"tile": 100.0, "ratio": 0.5, "angle": 0.0, "shift_x": 0.0, "shift_y": 0.0}
 
 
 def crop(call: DaliCall) -> DataNode:
     """``fn.crop``."""
-    if not crop_window(call):
+    if crop_window(call) is None:
         return native(call)  # type: ignore[no-any-return]
-    kind = call.take("dtype")
     call.done()
-    return call.each(lambda part: part if kind is None else cast_array(part, dtype_name(kind)))
+    return call.node(lambda values, _: values[0])
 
 
 def crop_mirror_normalize(call: DaliCall) -> DataNode:
-    """``fn.crop_mirror_normalize``: float32 ``CHW`` by default."""
+    """``fn.crop_mirror_normalize``: float32 ``CHW`` by default; fill values are not normalized."""
     fill = call.args.get("fill_values", 0) if call.args.get("out_of_bounds_policy") == "pad" else 0
-    crop_window(call)
+    mirror, margins = call.args.get("mirror", 0), crop_window(call, trims=True)
     layout, padded = str(call.take("output_layout", "CHW")).replace("N", ""), call.take("pad_output", False)
     moved = bool({*"FD"} & {*layout[1:]})  # frames or slices are not the first axis
     call.args["output_layout"] = "HWC" if moved else layout.lstrip("FD") or None
     result: DataNode = native(call)
     if padded:
         result = DataNode("channels", [result], lambda v, _: _channels(v[0], fill), device=result.device)
-    if not moved:
+    if moved:
+        result = DataNode(
+            "transpose", [result], lambda v, _: _ordered(v[0], layout), device=result.device, summary=layout
+        )
+    if margins is None:
         return result
-    return DataNode(
-        "transpose", [result], lambda v, _: _ordered(v[0], layout), device=result.device, summary=layout
-    )
+    inputs, surround = [result, margins, node_of(mirror).cpu()], partial(_surrounded, fill)
+    return DataNode("margins", inputs, surround, device=result.device, summary=f"{fill}")
+
+
+def _surrounded(fill: Any, values: list[Value], _: Run) -> Value:
+    """Add the margins of windows that reach past the edges of their samples, which may be mirrored."""
+    value, margins, mirrors = values
+    if not margins.data.any():
+        return value
+    channels = value.shapes()[0][value.layout.index("C")]
+    if 1 < np.size(fill) < channels:  # as in DALI, the other channels are filled with 0
+        fill = [*np.ravel(fill), *[0] * (channels - np.size(fill))]
+    levels, parts = fill_levels(fill, value, "fn.crop_mirror_normalize"), []
+    for part, widths, mirrored in zip(value, margins, mirrors.on_host(), strict=True):
+        xp, sides = namespace(part), [(0, 0)] * part.ndim
+        for letter, (before, after) in zip("DHW", widths.tolist(), strict=True):
+            axis = (
+                value.layout.find(letter)
+                if letter in value.layout or letter != "D"
+                else value.layout.find("F")
+            )
+            if axis >= 0:
+                swaps = letter == "W" and np.any(mirrored)
+                sides[axis] = (after, before) if swaps else (before, after)
+        extents = [side + a + b for side, (a, b) in zip(part.shape, sides, strict=True)]
+        result = xp.empty(extents, part.dtype)
+        result[...] = converted(xp.asarray(levels), part.dtype.name)
+        inner = (slice(a, a + side) for side, (a, _) in zip(part.shape, sides, strict=True))
+        result[tuple(inner)] = part
+        parts.append(result)
+    return Value.of(parts, value.layout, value.sources)
 
 
 def _channels(value: Value, fill: Any) -> Value:
@@ -137,7 +173,7 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
                 region = [slice(None)] * part.ndim
                 for axis, low, side in zip(places, start, length, strict=True):
                     region[axis] = slice(max(int(low), 0), max(int(low + side), 0))
-                erased[tuple(region)] = cast_array(namespace(part).asarray(levels), part.dtype.name)
+                erased[tuple(region)] = converted(namespace(part).asarray(levels), part.dtype.name)
             parts.append(erased)
         return Value.of(parts, value.layout, value.sources)
 
@@ -148,30 +184,54 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
 def flip(call: DaliCall) -> DataNode:
     """``fn.flip``: mirrors rows, columns and slices of volumes, but not frames of videos, as in DALI."""
     backwards = call.take("depthwise", 0)
-    result: DataNode = native(call)
     if not isinstance(backwards, NativeNode) and not backwards:
-        return result
+        return native(call, instead=partial(_flipped_views, Staging()))  # type: ignore[no-any-return]
+    call.args["depthwise"] = backwards
+    acts = {letter: node_of(call.take(name, 0)).cpu() for letter, name in _FLIPS.items()}
+    call.done()
+    memory = Staging()
 
     def compute(values: list[Value], _: Run) -> Value:
-        value, axis = values[0], values[0].layout.find("D")
-        if axis < 0:
-            return value
-        acts = [bool(np.any(one)) for one in values[1].on_host()]
-        parts = [
-            namespace(part).flip(part, axis) if one else part for part, one in zip(value, acts, strict=True)
-        ]
-        return Value.of(parts, value.layout, value.sources)
+        return _flipped(memory, values[0], dict(zip(acts, values[1:], strict=True)))
 
-    nodes = [result, node_of(backwards).cpu()]
-    return DataNode("flip", nodes, compute, device=result.device, summary="depthwise")
+    return call.node(compute, *acts.values(), summary="depthwise")
+
+
+def _flipped_views(memory: Staging, value: Value, settings: Mapping[str, Any]) -> Value | None:
+    """Mirror views of mapped files while they are copied; return None for other samples."""
+    if value.dense or not any(map(is_mapped, value)):
+        return None
+    return _flipped(memory, value, {letter: settings.get(name, 0) for letter, name in _FLIPS.items()})
+
+
+def _flipped(memory: Staging, value: Value, acts: Mapping[str, Any]) -> Value:
+    """Mirror samples along some axes by one copy.
+
+    Args:
+        memory: memory for the result.
+        value: the samples.
+        acts: whether to mirror along an axis, by its letter: a flag, or one for each sample.
+    """
+    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+    flags = {
+        letter: one.on_host() if isinstance(one, Value) else [one] * len(value)
+        for letter, one in acts.items()
+    }
+    parts = []
+    for number, part in enumerate(value):
+        axes = [layout.index(c) for c, one in flags.items() if c in layout and np.any(one[number])]
+        parts.append(namespace(part).flip(part, axes) if axes else part)
+    if value.on_gpu:
+        return Value.of(parts, value.layout, value.sources)
+    if len({(part.shape, part.dtype) for part in parts}) == 1:
+        return value.with_data(memory.gather(parts))
+    return owned(Value(parts, value.layout, value.sources))
 
 
 def gaussian_blur(call: DaliCall) -> DataNode:
     """``fn.gaussian_blur``: also of volumes, and with sigma or window size for each axis, slices or rows first."""
     constants = {
-        name: value.value if isinstance(value, Constant) else value
-        for name in ("sigma", "window_size")
-        if (value := call.args.get(name)) is not None
+        name: value for name in ("sigma", "window_size") if (value := call.args.get(name)) is not None
     }
     if all(isinstance(one, NativeNode) or np.size(one) == 1 for one in constants.values()):
         return native(call, instead=blurred)  # type: ignore[no-any-return]
@@ -194,17 +254,13 @@ def filtered(call: DaliCall) -> DataNode:
     cls: Any = REGISTRY["filter"]
     check_known(call, *(parameter.name for parameter in cls.parameters))
     options = {
-        name: plain(name, value.value if isinstance(value, Constant) else value)
+        name: plain(name, value)
         for name, value in call.args.items()
         if value is not None and name not in call.row.accept
     }
     if isinstance(options.get("fill_value"), NativeNode):
         raise call.wrong("fill_value is a node", allowed="a number")
-    fixed = (
-        None
-        if isinstance(kernel, NativeNode)
-        else _kernel(kernel.value if isinstance(kernel, Constant) else kernel)
-    )
+    fixed = None if isinstance(kernel, NativeNode) else _kernel(kernel)
     whole = None if fixed is None else cls(kernel=fixed, **options)
     nodes = [node_of(kernel).cpu()] if fixed is None else []
 
@@ -235,7 +291,7 @@ def normalize(call: DaliCall) -> DataNode:
     """``fn.normalize``: also with nodes, or arrays that broadcast over the axes, as mean and stddev."""
     options = {name: call.args.get(name) for name in ("mean", "stddev")}
     for name, value in options.items():
-        array = value.value if isinstance(value, Constant) else value
+        array = value
         if isinstance(array, (np.ndarray, list, tuple)) and np.size(array) in (1, np.shape(array)[-1]):
             options[name] = call.args[name] = tuple(np.ravel(array).tolist())
     if not any(isinstance(one, (NativeNode, np.ndarray)) for one in options.values()):
@@ -259,7 +315,7 @@ def normalize(call: DaliCall) -> DataNode:
             width = xp.sqrt((apart * apart).sum(places, keepdims=True) / max(count - ddof, 1))
         below = xp.sqrt(xp.asarray(width) ** 2 + epsilon)
         factor = xp.where(below > 0, scale / xp.where(below > 0, below, 1), 0)
-        return cast_array((apart * factor + shift).astype(np.float32), kind)
+        return converted((apart * factor + shift).astype(np.float32), kind)
 
     def compute(values: list[Value], _: Run) -> Value:
         value, settings = values[0], iter(values[1:])
@@ -341,7 +397,7 @@ def multi_paste(call: DaliCall) -> DataNode:
             rows = {name: np.asarray(one[number]) for name, one in settings.items()}
             parts.append(_pasted(images, number, rows))
         result = Value.of(parts, images.layout or "HWC")
-        return result if kind is None else result.each(lambda part: cast_array(part, dtype_name(kind)))
+        return result if kind is None else result.each(lambda part: converted(part, kind))
 
     return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")
 

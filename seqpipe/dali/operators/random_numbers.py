@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import REGISTRY, Run, cast_array
+from ...errors import ParameterError
+from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
 from ...pipeline.value import Value
 from ...random import stream
 from ..call import DaliCall, several
 from ..data_node import DataNode, node_of
-from ..types import dtype_name
+from ..dtypes import converted, dtype_name
 
 __all__ = [
     "batch_permutation",
@@ -51,9 +52,9 @@ def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
             if nodes:
                 numbers = _stretched(numbers, name, values[1 if like else 0 :])
             return (
-                numbers.each(lambda part: cast_array(part, result))
+                numbers.each(lambda part: converted(part, result))
                 if not numbers.dense
-                else numbers.with_data(cast_array(numbers.data, result))
+                else numbers.with_data(converted(numbers.data, result))
             )
 
         summary = f"{settings} {op.seed} {wide} {result}"
@@ -110,15 +111,45 @@ def _stretched(samples: Value, name: str, by: list[Value]) -> Value:
 
 
 def random_choice(call: DaliCall) -> DataNode:
-    """``fn.random.choice``: int32 for integers, otherwise float32."""
-    if call.inputs:
-        call.args["a"] = 0
-        raise call.wrong("the elements are a node", allowed="a number, or a list of numbers")
+    """``fn.random.choice``: int32 for integers, otherwise float32; of nodes, their type."""
+    if call.inputs or isinstance(call.args.get("p"), NativeNode):
+        return _choice_of_nodes(call)
     among = call.args.get("a")
     if among is None:
         raise call.wrong("the elements are missing", allowed="a=5 or a=[1.5, 2.5]")
     whole = np.asarray(among).dtype.kind in "iu"
     return random_numbers("choice", "int32" if whole else "float32")(call)
+
+
+def _choice_of_nodes(call: DaliCall) -> DataNode:
+    """Choose among the elements of a node along its first axis, or below its number, with the chances of a node."""
+    among, chances = call.take("a"), call.take("p")
+    shape, kind, seed = call.take("shape"), call.take("dtype"), call.drawing_seed
+    call.done()
+    wide = () if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
+    nodes = [call.inputs[0] if call.inputs else node_of(among)]
+    nodes += [] if chances is None else [node_of(chances)]
+
+    def compute(values: list[Value], run: Run) -> Value:
+        parts = []
+        for n, index in enumerate(run.index):
+            elements = np.asarray(values[0].on_host()[n])
+            if not elements.ndim:
+                elements = np.arange(int(elements), dtype=elements.dtype)
+            weights = np.ravel(values[1].on_host()[n]) if chances is not None else np.ones(len(elements))
+            if weights.size != len(elements) or not weights.sum() > 0 or (weights < 0).any():
+                raise ParameterError(
+                    f"p={weights.tolist()} for {len(elements)} elements",
+                    source="fn.random.choice",
+                    allowed="one chance of at least 0 for each, not all 0",
+                )
+            bounds = np.cumsum(weights, dtype=np.float64)
+            drawn = stream(seed, "random.choice", run.epoch, int(index)).random(wide) * bounds[-1]
+            parts.append(elements[np.searchsorted(bounds, drawn, side="right")])
+        result = Value.of(parts)
+        return result if kind is None else result.each(lambda part: converted(part, kind))
+
+    return call.node(compute, inputs=[node.cpu() for node in nodes], summary=f"{wide} {kind} {seed}")
 
 
 def random_beta(call: DaliCall) -> DataNode:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -14,137 +13,129 @@ from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
 from ...pipeline.value import Value
-from ..call import IMAGE_LAYOUTS, DaliCall, native, plain
+from ..call import IMAGE_LAYOUTS, DaliCall, Row, native, plain, stacked_nodes
 from ..data_node import DataNode, node_of
-from ..types import DALIInterpType
+from ..dtypes import DALIInterpType
 from .volumes import resized
 from .windows import window_sides
 
 __all__ = ["random_resized_crop", "resize", "resize_crop_mirror"]
 
+_SIDES: Final = ("resize_x", "resize_y", "resize_shorter", "resize_longer")
+_GROUPS: Final = (
+    ("size",),
+    ("resize_x", "resize_y", "resize_z"),
+    ("resize_shorter",),
+    ("resize_longer",),
+)
+_ARGUMENTS: Final = (
+    *("size", "resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer", "max_size", "mode"),
+    *("roi_start", "roi_end", "roi_relative", "subpixel_scale"),
+)
 _BOTH: Final = "Antialiased INTERP_LINEAR is INTERP_TRIANGULAR where images shrink"
 
 
 def resize(call: DaliCall) -> Any:
-    """``fn.resize``: also of volumes, with nodes as sizes, ``min_filter``, ``mag_filter`` and ``save_attrs``."""
-    size, mirrored = call.take("size"), ""
-    if isinstance(size, NativeNode) or any(isinstance(one, NativeNode) for one in _listed(size)):
-        call.args |= {"resize_y": size[0], "resize_x": size[1]}
-    elif size is not None:
-        sides = [float(one) for one in np.atleast_1d(size)]
-        letters = "DHW"[-len(sides) :] if len(sides) > 1 else "DHW"
-        mirrored = "".join(c for c, side in zip(letters, sides, strict=False) if side < 0)
-        size = [abs(side) for side in sides]
-        sides = size * 2 if len(size) == 1 else size
-        if len(sides) == 2 and min(sides) > 0:
-            call.args["size"] = tuple(round(side) for side in sides)
-        elif len(sides) == 2:
-            options = {"resize_y": sides[0], "resize_x": sides[1]}
-            call.args |= {name: side for name, side in options.items() if side > 0}
-    for name in ("resize_x", "resize_y", "resize_z", "resize_shorter", "resize_longer"):
-        if isinstance(call.args.get(name), (int, float)) and not call.args[name]:
-            call.args.pop(name)
-    filters = _filters_of(call)
-    saves = bool(call.take("save_attrs", False))
-    if isinstance(call.args.get("max_size"), (list, tuple)):
-        call.args["max_size"] = int(min(call.args["max_size"]))
-    calls = [replace(call, args={**call.args, "interp_type": one}) for one in filters]
-    results = [_resized_node(one, size) for one in calls]
-    result = results[0]
-    if len(results) > 1:
-        result = DataNode("filter", [call.input(), *results], _by_direction, device=result.device)
-    if mirrored:
-        result = DataNode(
-            "mirror", [result], partial(_mirrored, mirrored), device=result.device, summary=mirrored
+    """``fn.resize``: images, sequences and volumes; sizes may be fractions, negative to mirror, and nodes."""
+    saves, filters = bool(call.take("save_attrs", False)), _filters_of(call)
+    arguments = {name: value for name in _ARGUMENTS if (value := call.take(name)) is not None}
+    groups = [names for names in _GROUPS if any(name in arguments for name in names)]
+    if len(groups) > 1:
+        raise call.wrong(
+            f"{' and '.join(names[0] for names in groups)} are given", allowed="one kind of size"
         )
+    if (plain_sizes := _plain_sizes(arguments)) and len(filters) == 1:
+        settings = {**arguments, "filters": filters * 2}
+        call.args |= {**plain_sizes, "interp_type": filters[0]}
+        result = native(
+            call, call.row.to or call.row.name, instead=partial(_of_volumes, settings), compat="dali"
+        )
+    else:
+        result = _general(call, arguments, tuple((filters * 2)[:2]))
     return (result, DataNode("sizes", [call.input()], _sizes)) if saves else result
+
+
+def _plain_sizes(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the operator itself; none if it does not accept a size, such as a fraction or a node."""
+    plain_arguments = dict(arguments)
+    size = plain_arguments.pop("size", None)
+    if "resize_z" in arguments or isinstance(size, NativeNode) or _has_nodes(size):
+        return {}
+    if size is not None:
+        sides = [size] * 2 if np.size(size) == 1 else list(size)
+        if len(sides) != 2:
+            return {}
+        sides = [np.ravel(side)[0] for side in sides]
+        plain_arguments |= {
+            name: side for name, side in zip(("resize_y", "resize_x"), sides, strict=True) if side
+        }
+    for name in (*_SIDES, "max_size"):
+        value = plain_arguments.get(name)
+        if value is None:
+            continue
+        if isinstance(value, NativeNode) or np.size(value) > 1:
+            return {}
+        number = float(np.ravel(value)[0])
+        if number < 1 or number % 1:
+            return {}
+        plain_arguments[name] = int(number)
+    if {"resize_y", "resize_x"} <= plain_arguments.keys():
+        plain_arguments["size"] = plain_arguments.pop("resize_y"), plain_arguments.pop("resize_x")
+    return plain_arguments if {*_SIDES, "size"} & plain_arguments.keys() else {}
 
 
 def _filters_of(call: DaliCall) -> list[Any]:
     """Return the filters for smaller and for larger results: one if both give the same result."""
     general = call.take("interp_type", DALIInterpType.INTERP_LINEAR)
-    pair = [call.take("min_filter", general), call.take("mag_filter", general)]
-    antialiased = call.args.get("antialias") in (None, True)
+    pair = [plain("", call.take(name, general)) for name in ("min_filter", "mag_filter")]
     # antialiased linear interpolation is the triangular filter
-    same = {DALIInterpType.INTERP_TRIANGULAR: DALIInterpType.INTERP_LINEAR} if antialiased else {}
-    if same.get(pair[0], pair[0]) == same.get(pair[1], pair[1]):
-        return pair[:1]
-    if call.args.get("roi_start") is not None:
-        raise call.wrong("min_filter and mag_filter differ, and roi_start is given", allowed="interp_type")
-    return pair
+    same = {"triangular": "linear"} if call.args.get("antialias") in (None, True) else {}
+    return pair[:1] if same.get(pair[0], pair[0]) == same.get(pair[1], pair[1]) else pair
 
 
-def _by_direction(values: list[Value], _: Run) -> Value:
-    """Return for each sample the smaller or the larger result, by the sizes of the sample and of its results.
-
-    Raises:
-        ParameterError: one axis of a sample shrinks and another grows.
-    """
-    source, *results = values
-    axes = [axis for axis, letter in enumerate(results[0].layout) if letter in "DHW"]
-    parts = []
-    for before, *pair in zip(source, *results, strict=True):
-        changes = [pair[0].shape[axis] - before.shape[axis] for axis in axes]
-        if min(changes) < 0 < max(changes):
-            raise ParameterError(
-                f"min_filter and mag_filter differ, and a sample of shape {before.shape} becomes {pair[0].shape}",
-                source="fn.resize",
-                allowed="one filter (interp_type) where one axis shrinks and another grows",
-            )
-        parts.append(pair[max(changes) > 0])
-    return Value.of(parts, results[0].layout, results[0].sources)
+def _of_volumes(settings: Mapping[str, Any], value: Value, others: Mapping[str, Any]) -> Value | None:
+    return resized(value, {**others, **settings}) if "D" in value.layout else None
 
 
-def _resized_node(call: DaliCall, size: Any) -> DataNode:
-    """Return the node of ``fn.resize`` for images or volumes, or of volumes only if the size has slices."""
-    depth = call.take("resize_z")
-
-    def volumes(value: Value, settings: Mapping[str, Any]) -> Value | None:
-        if "D" not in value.layout:
-            return None
-        if isinstance(size, NativeNode):
-            raise call.wrong(
-                "the size of volumes is a node",
-                allowed="numbers, or nodes as resize_z, resize_y and resize_x",
-            )
-        sides = size if isinstance(size, list) else settings.get("size")
-        return resized(value, {**settings, "size": sides})
-
-    if depth is None and not (isinstance(size, list) and len(size) > 2):
-        return native(call, call.row.to or call.row.name, instead=volumes, compat="dali")  # type: ignore[no-any-return]
-    names = (
-        "resize_y",
-        "resize_x",
-        "mode",
-        "interp_type",
-        "antialias",
-        "dtype",
-        "roi_start",
-        "subpixel_scale",
-    )
-    options = {"resize_z": depth, **{name: call.take(name) for name in names}}
-    call.done()
-    nodes = {name: node_of(one).cpu() for name, one in options.items() if isinstance(one, NativeNode)}
-    constants = {
-        name: plain(name, one) for name, one in options.items() if name not in nodes and one is not None
+def _general(call: DaliCall, arguments: Mapping[str, Any], filters: tuple[Any, ...]) -> DataNode:
+    """Return the node of ``fn.resize`` whose sizes are computed for each sample."""
+    deep = "resize_z" in arguments or len(_listed(arguments.get("size"))) > 2
+    crop = {name: call.take(name) for name in ("crop", "crop_pos_x", "crop_pos_y", "mirror")}
+    options = {
+        name: plain(name, value)
+        for name in ("antialias", "dtype", "mode", "roi_relative", "subpixel_scale")
+        if (value := arguments.get(name, call.take(name))) is not None
     }
+    call.done()
+    numbers = {name: value for name, value in arguments.items() if name not in options}
+    nodes = {
+        name: (stacked_nodes(value) if _has_nodes(value) else node_of(value)).cpu()
+        for name, value in numbers.items()
+        if isinstance(value, NativeNode) or _has_nodes(value)
+    }
+    fixed = {name: np.ravel(value) for name, value in numbers.items() if name not in nodes}
 
     def compute(values: list[Value], _: Run) -> Value:
-        value = (
-            values[0]
-            if values[0].layout or values[0].ndim != 4
-            else values[0].with_data(values[0].data, "DHWC")
-        )
-        result = volumes(value, {**constants, **dict(zip(nodes, values[1:], strict=True))})
-        if result is None:
+        value = values[0]
+        if deep and not value.layout and value.ndim == 4:
+            value = value.with_data(value.data, "DHWC")
+        if deep and "D" not in value.layout:
             raise ParameterError(
                 f"a size with slices, for samples of layout {value.layout!r}",
                 source="fn.resize",
                 allowed="volumes: DHWC, CDHW or DHW",
             )
-        return result
+        settings = {**options, **fixed, **dict(zip(nodes, values[1:], strict=True)), "filters": filters}
+        return resized(value, settings)
 
-    return call.node(compute, *nodes.values(), summary=f"{size} {constants}")
+    summary = f"{ {name: one.tolist() for name, one in fixed.items()} } {options} {filters}"
+    result = call.node(compute, *nodes.values(), summary=summary)
+    if crop["crop"] is not None:
+        window = {name: value for name, value in crop.items() if name != "mirror" and value is not None}
+        result = native(DaliCall(Row("crop"), [result], window, result.device))
+    if crop["mirror"] is not None:
+        result = native(DaliCall(Row("flip"), [result], {"horizontal": crop["mirror"]}, result.device))
+    return result
 
 
 def _mirrored(letters: str, values: list[Value], _: Run) -> Value:
@@ -152,6 +143,10 @@ def _mirrored(letters: str, values: list[Value], _: Run) -> Value:
     layout = value.layout or IMAGE_LAYOUTS[value.ndim]
     axes = tuple(layout.index(letter) for letter in letters if letter in layout)
     return value.each(lambda part: namespace(part).flip(part, axes))
+
+
+def _has_nodes(value: Any) -> bool:
+    return any(isinstance(one, NativeNode) for one in _listed(value))
 
 
 def _listed(value: Any) -> list[Any]:
@@ -180,6 +175,8 @@ def random_resized_crop(call: DaliCall) -> DataNode:
     size = call.args.get("size")
     if size is not None and not isinstance(size, NativeNode) and np.size(size) == 1:
         call.args["size"] = (int(np.ravel(size)[0]),) * 2
+    elif isinstance(size, (list, tuple, np.ndarray)):
+        call.args["size"] = tuple(int(side) for side in size)  # as in DALI, fractions are cut off
     return native(call, compat="dali")  # type: ignore[no-any-return]
 
 

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from ...array import Array
 from ...errors import ParameterError
-from ...ops import Run, cast_array
+from ...ops import Run
 from ...ops.call.backends import cuda_device_of
 from ...ops.volume.gather import Interpolation, gather
 from ...ops.volume.mapping import Extent, Mapping3
 from ...pipeline.value import Value
 from ..call import DaliCall, native, plain
 from ..data_node import DataNode, node_of, outputs_of
-from ..types import dtype_name
+from ..dtypes import converted, dtype_name
 from .volumes import in_slices, restored
 
 __all__ = ["rotate", "rotate_boxes"]
@@ -55,7 +55,7 @@ def rotate(call: DaliCall) -> DataNode:
             d, h, w = volume.shape[:3]
             extent = (d, h, w) if keeps else _size(matrix, (d, h, w)) if wanted is None else tuple(wanted)
             rotated = _rotated(volume, matrix, extent, interpolation, fill)
-            parts.append(restored(cast_array(rotated, kind or part.dtype.name), order, part.ndim))
+            parts.append(restored(converted(rotated, kind or part.dtype.name), order, part.ndim))
         return Value.of(parts, value.layout, value.sources)
 
     summary = f"{fill} {keeps} {wanted} {interpolation} {kind}"

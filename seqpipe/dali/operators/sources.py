@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ...array import Array
-from ...core.npy import array_of_npy
 from ...errors import (
     ManifestError,
     ParameterError,
@@ -21,7 +20,7 @@ from ...errors import (
     UnreadableSourceError,
 )
 from ...images import decode_image, image_extensions
-from ...ops import Run, cast_array
+from ...ops import Run
 from ...pipeline.datasets import Clips, Items
 from ...pipeline.external import External, Feed
 from ...pipeline.nodes import nodes_of
@@ -33,16 +32,16 @@ from ...sampling import EpochOrder, Span
 from ...sampling.clock import EQUAL_S, end_of
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, outputs_of
-from ..types import dtype_name
+from ..dtypes import converted, dtype_name
 from .resizing import resize
-from .windows import slice_
 
 __all__ = [
     "READER_ACCEPTS",
     "bytes_of",
     "external_source",
     "file_reader",
-    "numpy_reader",
+    "file_rows",
+    "lines_of",
     "order_of",
     "sequence_reader",
     "source_name",
@@ -81,10 +80,13 @@ _log = logging.getLogger(__name__)
 def order_of(call: DaliCall, size: int) -> dict[str, Any]:
     """Return the order of samples from a reader's arguments."""
     shuffle = bool(call.take("random_shuffle", False)) | bool(call.take("shuffle_after_epoch", False))
+    shard = int(call.take("shard_id", 0)), int(call.take("num_shards", 1))
+    # the processes that read the shards agree on one order
+    seed = current().seed_of(call.row.name, call.seed, shared=shard[1] > 1) if shuffle else 0
     order = {
         "shuffle": shuffle,
-        "seed": call.drawing_seed if shuffle else 0,
-        "shard": (int(call.take("shard_id", 0)), int(call.take("num_shards", 1))),
+        "seed": seed,
+        "shard": shard,
         "stick_to_shard": bool(call.take("stick_to_shard", False)),
     }
     return {"size": size, **order} if size >= 0 else order
@@ -141,7 +143,7 @@ def video_reader(call: DaliCall) -> Any:
     def pixels(values: list[Value], _: Run) -> Value:
         if normalized:
             return values[0].each(lambda part: part.astype(np.float32) / np.float32(255))
-        return values[0] if kind == "uint8" else values[0].each(lambda part: cast_array(part, kind))
+        return values[0] if kind == "uint8" else values[0].each(lambda part: converted(part, kind))
 
     frames = DataNode(
         call.name or call.row.name, [nodes["pixels"]], pixels, device="gpu" if wants_gpu else "cpu"
@@ -223,12 +225,13 @@ def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
         return {"files": files, "labels": list(labels) or list(range(len(files)))}, True
     if root is not None:
         return {"file_root": root}, True
-    rows = [_video_row(table, n, line, by_frame, rounding) for n, line in _lines(table)]
+    rows = [_video_row(table, n, line, by_frame, rounding) for n, line in lines_of(table)]
     files, numbers, ranges = (list(column) for column in zip(*rows, strict=True))
     return {"files": files, "labels": numbers, "ranges": ranges}, True
 
 
-def _lines(table: Any) -> list[tuple[int, str]]:
+def lines_of(table: Any) -> list[tuple[int, str]]:
+    """Return the lines of a text file that are not empty, with their numbers."""
     path = Path(table)
     if not path.is_file():
         raise SourceNotFoundError("there is no such file_list", source=str(path))
@@ -337,7 +340,7 @@ def video_resize_reader(call: DaliCall) -> Any:
 # ---------------------------------------------------------------------- files
 
 
-def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], list[int], list[str]]:
+def file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], list[int], list[str]]:
     """Return paths, labels and ``source_info`` of a folder of class folders, a list of paths, or a ``file_list``.
 
     As in DALI, ``source_info`` is relative to ``file_root``, and paths of a list without one to the list's folder.
@@ -352,7 +355,7 @@ def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], li
         if len(numbers) != len(paths):
             raise call.wrong(f"{len(numbers)} labels for {len(paths)} files", allowed="one for each")
     elif table is not None:
-        pairs = [_file_row(table, n, line) for n, line in _lines(table)]
+        pairs = [_file_row(table, n, line) for n, line in lines_of(table)]
         paths, numbers = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     elif root is not None:
         paths, numbers = _class_folders(call, Path(root), own or patterns, folders, exact)
@@ -430,7 +433,7 @@ def _values(items: list[Any], sources: tuple[str, ...]) -> Value:
 
 def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
     """``fn.readers.file``: the bytes of files, and labels."""
-    paths, labels, described = _file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
+    paths, labels, described = file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
     dataset = Items(
         lambda n: (bytes_of(paths[n]), np.int64(labels[n])),
         EpochOrder(**order_of(call, len(paths))),
@@ -442,40 +445,6 @@ def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
     )
     data, label = started(call, dataset)
     return DataNode(call.name or call.row.name, [data], lambda v, _: v[0]), _labels(call, label)
-
-
-def numpy_reader(call: DaliCall) -> DataNode:
-    """``fn.readers.numpy``: the arrays of ``.npy`` files, or a region of each by ``roi_start`` and others."""
-    pattern, root = call.take("file_filter", "*.npy"), call.take("file_root")
-    table, files = call.take("file_list"), call.take("files")
-    if files is None and table is not None:
-        files = [line.strip() for _, line in _lines(table)]
-        root = Path(table).parent if root is None else root
-    elif files is None and root is not None:
-        files = [
-            f"./{path.relative_to(root)}" for path in sorted(Path(root).rglob(pattern)) if path.is_file()
-        ]
-        if not files:
-            raise SourceNotFoundError(f"no files {pattern} in the folder", source=str(root))
-    call.args |= {"files": files, "file_root": root}
-    paths, _, described = _file_rows(call, (pattern,))
-    region = {
-        f"{rel}{side}": f"{rel}roi_{side}" for rel in ("", "rel_") for side in ("start", "end", "shape")
-    }
-    options = {name: call.take(argument) for name, argument in region.items()}
-    selects = any(one is not None for one in options.values())
-    options |= {"axes": call.take("roi_axes", ()), "fill_values": call.take("fill_value")}
-    options["out_of_bounds_policy"] = call.take("out_of_bounds_policy")
-
-    def load(number: int) -> tuple[Any, ...]:
-        return (np.require(array_of_npy(bytes_of(paths[number]), paths[number]), requirements=["C", "A"]),)
-
-    order = EpochOrder(**order_of(call, len(paths)))
-    (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, described, _values))
-    result = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
-    if selects:
-        result = slice_(DaliCall(call.row, [result], options, "cpu"))
-    return result.gpu() if call.device == "gpu" else result
 
 
 def sequence_reader(call: DaliCall) -> DataNode:

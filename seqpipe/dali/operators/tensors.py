@@ -8,12 +8,12 @@ import numpy as np
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...ops import REGISTRY, Run, cast_array
+from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
 from ...pipeline.value import Value
 from ..call import DaliCall, plain
 from ..data_node import DataNode, node_of
-from ..types import dtype_name
+from ..dtypes import converted, dtype_name
 from .arrays import axes_of
 from .volumes import sides_and_scales
 
@@ -61,7 +61,7 @@ def tensor_resize(call: DaliCall) -> DataNode:
             resized = part if exact else part.astype(np.float32)
             for axis, side, scale in zip(places, sides, scales, strict=True):
                 resized = _along(resized, axis, side, scale, options)
-            parts.append(cast_array(resized, kind or part.dtype.name))
+            parts.append(converted(resized, kind or part.dtype.name))
         return Value.of(parts, value.layout, value.sources)
 
     return call.node(

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...ops import REGISTRY, cast_array
+from ...ops import REGISTRY
 from ...ops import DataNode as NativeNode
+from ...ops.core.spec import COMPUTED_DTYPES
 from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, native
 from ..data_node import DataNode, node_of
-from ..types import Constant, dtype_name
+from ..dtypes import converted, dtype_name
 
 __all__ = ["blurred", "gaussian_window", "in_slices", "laplacian", "resized", "restored", "sides_and_scales"]
 
@@ -53,81 +54,173 @@ def restored(part: Array, order: list[int], axes: int) -> Array:
 # ---------------------------------------------------------------------- resize
 
 
+class _Target(NamedTuple):
+    """How one axis is resampled.
+
+    Attributes:
+        side: length of the result.
+        start: start of the window of the sample that it shows.
+        end: end of the window; less than the start if the result is mirrored.
+    """
+
+    side: int
+    start: float
+    end: float
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether the result is shorter than the window."""
+        return self.side < abs(self.end - self.start)
+
+
 def resized(value: Value, settings: Mapping[str, Any]) -> Value:
-    """Resample volumes to a size; linear interpolation is antialiased along every axis that shrinks.
+    """Resample images, sequences or volumes along slices, rows and columns, by DALI's rules for sizes.
+
+    Linear interpolation is antialiased along every axis that shrinks.
 
     Args:
-        value: volumes.
-        settings: arguments of ``fn.resize`` by name; those that are nodes as their values.
-
-    Raises:
-        ParameterError: the size is missing, or has another number of sides than volumes have.
+        value: the samples.
+        settings: arguments of ``fn.resize`` by name, those that are nodes as their values; ``filters`` are the
+            interpolations along axes that shrink and along others.
     """
-    if settings.get("roi_start") is not None:
-        raise ParameterError(
-            "roi_start of volumes", source="fn.resize", advice="Cut the region by fn.slice first"
-        )
-    parts = [_resized_one(part, value.layout, settings, n) for n, part in enumerate(value)]
-    return Value.of(parts, value.layout, value.sources)
+    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+    letters = "".join(letter for letter in layout if letter in "DHW")
+    targets = []
+    for n, shape in enumerate(value.shapes()):
+        extents = [shape[layout.index(letter)] for letter in letters]
+        targets.append(dict(zip(letters, _targets(extents, letters, settings, n), strict=True)))
+    orders = [letter for letter in layout if letter not in "DHWC"] + [*letters, *("C" * ("C" in layout))]
+    axes = [layout.index(letter) for letter in orders]
+    parts = _resampled([part.transpose(axes) for part in value], "".join(orders), targets, settings)
+    kind = settings.get("dtype") or value.dtype.name
+    back = [orders.index(letter) for letter in layout]
+    results = [namespace(part).ascontiguousarray(converted(part, kind).transpose(back)) for part in parts]
+    return Value.of(results, value.layout, value.sources)
 
 
-def _resized_one(part: Array, layout: str, settings: Mapping[str, Any], sample: int) -> Array:
-    volume, order = in_slices(part, layout)
-    kind = settings.get("dtype") or part.dtype.name
-    shape = tuple(map(int, volume.shape[:3]))
-    sides, scales = _sizes(shape, settings, sample)
-    options = {
-        name: settings[name] for name in ("interp_type", "antialias") if settings.get(name) is not None
-    }
-    exact = options.get("interp_type") == "nearest"
-
-    def pass_of(image: Array, axes: list[int], layout: str, keeps: int | None = None) -> Array:
-        """Resample two axes, or one axis followed by an axis that keeps its length."""
-        outs = [sides[axis] for axis in axes]
-        starts = [shape[axis] / 2 - sides[axis] / scales[axis] / 2 for axis in axes]
-        ends = [shape[axis] / 2 + sides[axis] / scales[axis] / 2 for axis in axes]
-        if keeps is not None:
-            outs, starts, ends = [*outs, keeps], [*starts, 0.0], [*ends, float(keeps)]
-        op: Any = REGISTRY["resize"](
-            size=tuple(outs),
-            roi_start=tuple(starts),
-            roi_end=tuple(ends),
-            dtype=part.dtype.name if exact else "float32",
-            compat="dali",
-            **options,
-        )
-        return op(namespace(part).ascontiguousarray(image), layout=layout)
-
-    flat = pass_of(volume, [1, 2], "FHWC")
-    width = flat.shape[1] * flat.shape[2] * flat.shape[3]
-    deep = pass_of(flat.reshape(shape[0], width, 1), [0], "HWC", width)
-    result = cast_array(deep.reshape(sides[0], *flat.shape[1:]), kind)
-    return restored(result, order, part.ndim)
+def _resampled(
+    parts: list[Array], order: str, targets: list[dict[str, _Target]], settings: Mapping[str, Any]
+) -> list[Array]:
+    """Resample arrays whose slices, rows and columns follow one another: rows and columns, then slices."""
+    shapes = [list(part.shape) for part in parts]
+    channels = [shape[-1] if order.endswith("C") else 1 for shape in shapes]
+    flat = [
+        part.reshape(-1, *(part.shape[order.index(c)] for c in "HW"), count)
+        for part, count in zip(parts, channels, strict=True)
+    ]
+    flat = _pass(flat, [(one["H"], one["W"]) for one in targets], settings, deep="D" in order)
+    if "D" in order:
+        slabs, along = [], []
+        for part, shape, one in zip(flat, shapes, targets, strict=True):
+            depth, width = shape[order.index("D")], math.prod(part.shape[1:])
+            slabs.append(part.reshape(-1, depth, width, 1))
+            along.append((one["D"], _Target(width, 0.0, float(width))))
+        flat = _pass(slabs, along, settings, deep=True)
+    for shape, one in zip(shapes, targets, strict=True):
+        for letter, target in one.items():
+            shape[order.index(letter)] = target.side
+    return [part.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
 
 
-def _sizes(shape: tuple[int, ...], settings: Mapping[str, Any], sample: int) -> tuple[list[int], list[float]]:
-    """Return the sides of the result, and the scale of each axis: by default before sides were rounded."""
-    mode = settings.get("mode") or "default"
-    wanted: list[float] = [0.0] * 3
-    for name, extreme in (("resize_shorter", min), ("resize_longer", max)):
-        if (one := _setting_of(settings, name, sample)) is not None and one[0]:
-            wanted[shape.index(extreme(shape))] = float(one[0])
-            mode = "not_smaller" if extreme is min else "not_larger"
-    size = _setting_of(settings, "size", sample)
-    if size is not None:
-        if size.size not in (1, 3):
+def _pass(
+    parts: list[Array], targets: list[tuple[_Target, _Target]], settings: Mapping[str, Any], *, deep: bool
+) -> list[Array]:
+    """Resample rows and columns of arrays ``FHWC``, all by one call if they have one filter."""
+    smaller, larger = settings.get("filters", ("linear", "linear"))
+    choices = {tuple(smaller if axis.shrinks else larger for axis in pair) for pair in targets}
+    if len(choices) > 1 and len(parts) > 1:
+        pairs = zip(parts, targets, strict=True)
+        return [_pass([part], [pair], settings, deep=deep)[0] for part, pair in pairs]
+    across = choices.pop() if choices else (smaller, larger)
+    if across[0] != across[1]:  # rows and columns one after the other
+        rows = [
+            (y, _Target(part.shape[2], 0.0, float(part.shape[2])))
+            for part, (y, _) in zip(parts, targets, strict=True)
+        ]
+        columns = [(_Target(y.side, 0.0, float(y.side)), x) for y, x in targets]
+        parts = _pass(parts, rows, {**settings, "filters": (across[0],) * 2}, deep=True)
+        return _pass(parts, columns, {**settings, "filters": (across[1],) * 2}, deep=deep)
+    kind = parts[0].dtype.name
+    if across[0] != "nearest":
+        kind = "float32" if deep else settings.get("dtype") or kind
+    op: Any = REGISTRY["resize"](
+        resize_y=np.array([y.side for y, _ in targets], np.float64),
+        resize_x=np.array([x.side for _, x in targets], np.float64),
+        roi_start=np.array([[y.start, x.start] for y, x in targets]),
+        roi_end=np.array([[y.end, x.end] for y, x in targets]),
+        interp_type=across[0],
+        antialias=settings.get("antialias") is not False,
+        dtype=kind if kind in COMPUTED_DTYPES else None,
+        compat="dali",
+    )
+    xp = namespace(parts[0])
+    return list(op([xp.ascontiguousarray(part) for part in parts], layout="FHWC"))
+
+
+def _targets(extents: Seq[int], letters: str, settings: Mapping[str, Any], sample: int) -> list[_Target]:
+    """Return how each axis of a sample is resampled."""
+
+    def numbers(name: str) -> npt.NDArray[np.float64] | None:
+        found = _setting_of(settings, name, sample)
+        if found is not None and found.size not in (1, len(letters)):
             raise ParameterError(
-                f"size has {size.size} values",
+                f"{name} has {found.size} values",
                 source="fn.resize",
-                allowed="3 for volumes, or one for all sides",
+                allowed=f"one value, or {len(letters)}: for {', '.join(letters)}",
             )
-        wanted = [float(one) for one in np.broadcast_to(size, 3)]
-    for axis, name in enumerate(_SIDES.values()):
-        if (one := _setting_of(settings, name, sample)) is not None:
+        return None if found is None else np.broadcast_to(found, len(letters))
+
+    starts, ends, units = numbers("roi_start"), numbers("roi_end"), np.array(extents, np.float64)
+    scale = units if settings.get("roi_relative") else 1.0
+    starts = np.zeros(len(letters)) if starts is None else starts * scale
+    ends = units if ends is None else ends * scale
+    lengths = np.abs(ends - starts).tolist()
+    mode, wanted = settings.get("mode") or "default", [0.0] * len(letters)
+    for name, rule in (("resize_shorter", "not_smaller"), ("resize_longer", "not_larger")):
+        if (one := numbers(name)) is not None and one.any():
+            wanted, mode = one.tolist(), rule
+    if (size := numbers("size")) is not None:
+        wanted = size.tolist()
+    for axis, letter in enumerate(letters):
+        if (one := _setting_of(settings, _SIDES[letter], sample)) is not None:
             wanted[axis] = float(one[0])
-    if not any(wanted):
-        raise ParameterError("no size is given", source="fn.resize", allowed="size, or resize_x and others")
-    return sides_and_scales(shape, wanted, mode, bool(settings.get("subpixel_scale", True)))
+    limits = numbers("max_size")
+    sides = _sides(lengths, wanted, mode, None if limits is None else limits.tolist())
+    result = []
+    for start, end, side in zip(starts.tolist(), ends.tolist(), sides, strict=True):
+        whole = _whole(side)
+        if settings.get("subpixel_scale", True):
+            middle, reach = (start + end) / 2, (end - start) / 2 * whole / abs(side)
+            start, end = middle - reach, middle + reach
+        result.append(_Target(whole, end, start) if side < 0 else _Target(whole, start, end))
+    return result
+
+
+def _whole(side: float) -> int:
+    """Round a side, halves up, to at least 1."""
+    return max(1, math.floor(abs(side) + 0.5 + 1e-6))
+
+
+def _sides(extents: Seq[float], wanted: Seq[float], mode: str, limits: Seq[float] | None) -> list[float]:
+    """Return sides of a result before they are rounded; a negative one is mirrored.
+
+    Args:
+        extents: sides of the sample, or of its window.
+        wanted: requested sides; 0 for one that follows from the others.
+        mode: ``mode`` of ``fn.resize``.
+        limits: ``max_size`` by axis.
+    """
+    known = [abs(side) / extent for side, extent in zip(wanted, extents, strict=True) if side]
+    if mode in ("not_larger", "not_smaller"):
+        scale = (min if mode == "not_larger" else max)(known, default=1.0)
+        if limits is not None:
+            scale = min(scale, *(most / extent for most, extent in zip(limits, extents, strict=True)))
+        return [math.copysign(extent * scale, side) for extent, side in zip(extents, wanted, strict=True)]
+    scale = 1.0 if mode == "stretch" or not known else math.prod(known) ** (1 / len(known))
+    sides = [side or extent * scale for extent, side in zip(extents, wanted, strict=True)]
+    if limits is not None:
+        sides = [math.copysign(min(abs(side), most), side) for side, most in zip(sides, limits, strict=True)]
+    return sides
 
 
 def sides_and_scales(
@@ -137,21 +230,16 @@ def sides_and_scales(
 
     Args:
         shape: sides of the array.
-        wanted: sides of the result, not all 0; a side of 0 follows from the others.
+        wanted: sides of the result; a side of 0 follows from the others.
         mode: ``mode`` of ``fn.resize``.
         subpixel_scale: whether scales are those before sides were rounded.
     """
-    scales = [side / extent for side, extent in zip(wanted, shape, strict=True)]
-    known = [scale for scale in scales if scale > 0]
-    if mode in ("not_larger", "not_smaller"):
-        scales = [min(known) if mode == "not_larger" else max(known)] * len(scales)
-    else:
-        other = 1.0 if mode == "stretch" else math.prod(known) ** (1 / len(known))
-        scales = [scale if scale > 0 else other for scale in scales]
-    sides = [max(1, math.floor(extent * scale + 0.5)) for extent, scale in zip(shape, scales, strict=True)]
-    if not subpixel_scale:
-        scales = [side / extent for side, extent in zip(sides, shape, strict=True)]
-    return sides, scales
+    exact = _sides(shape, wanted, mode, None)
+    sides = [_whole(side) for side in exact]
+    return sides, [
+        (side if subpixel_scale else whole) / extent
+        for side, whole, extent in zip(exact, sides, shape, strict=True)
+    ]
 
 
 # ---------------------------------------------------------------------- blur
@@ -183,7 +271,7 @@ def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
         axes = [letter for letter in "DHW" if letter in layout]
         weights = _weights(axes, *row)
         kind = settings.get("dtype") or part.dtype.name
-        parts.append(cast_array(_convolved(part, layout, weights), kind))
+        parts.append(converted(_convolved(part, layout, weights), kind))
     return Value.of(parts, layout, value.sources)
 
 
@@ -245,7 +333,6 @@ def laplacian(call: DaliCall) -> DataNode:
     names, by_axis = ("window_size", "smoothing_size", "scale"), False
     for name in names:
         value = call.args.get(name)
-        value = value.value if isinstance(value, Constant) else value
         if value is None or isinstance(value, NativeNode):
             continue
         by_axis |= np.size(value) > 1
@@ -300,7 +387,7 @@ def _second_derivatives(value: Value, settings: Mapping[str, Any]) -> Value | No
                     allowed=f"one value, or {len(axes)}: for {', '.join(axes)}",
                 )
         result = _laplacian_of(part, layout, axes, row, bool(settings.get("normalized_kernel")))
-        parts.append(cast_array(result, settings.get("dtype") or part.dtype.name))
+        parts.append(converted(result, settings.get("dtype") or part.dtype.name))
     return Value.of(parts, layout, value.sources)
 
 

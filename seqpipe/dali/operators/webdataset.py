@@ -18,7 +18,7 @@ from ...pipeline.value import Value
 from ...sampling import EpochOrder
 from ..call import DaliCall
 from ..data_node import DataNode
-from ..types import dtype_name
+from ..dtypes import dtype_name
 from .sources import order_of, started
 
 __all__ = ["texts", "webdataset_reader"]

@@ -10,11 +10,12 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
-from ...ops import Run, cast_array
+from ...ops import Run
 from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall
-from ..data_node import DataNode, node_of
-from ..types import dtype_name
+from ..data_node import DataNode, node_of, outputs_of
+from ..dtypes import converted
+from ..mapped import views
 from .arrays import axes_of
 
 __all__ = ["crop_window", "fill_levels", "slice_", "window_sides"]
@@ -67,22 +68,27 @@ def slice_(call: DaliCall) -> DataNode:
         parts = []
         for n, part in enumerate(value):
             bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
+            bounds = {name: numbers for name, numbers in bounds.items() if numbers.size}
             starts, ends = _bounds(part.shape, places, bounds, precision)
-            parts.append(_window(part, starts, ends, policy, fill_levels(fill, value, source), source))
-        result = Value.of(parts, values[0].layout, value.sources)
-        return result if kind is None else result.each(lambda part: cast_array(part, dtype_name(kind)))
+            parts.append(_window(part, starts, ends, policy, fill_levels(fill, value, source), source, kind))
+        return views(parts, values[0].layout, value.sources)
 
     return call.node(compute, *nodes.values(), inputs=data, summary=f"{axes} {names} {policy} {fill}")
 
 
-def crop_window(call: DaliCall) -> bool:
+def crop_window(call: DaliCall, *, trims: bool = False) -> DataNode | None:
     """Cut the window of ``fn.crop`` and similar operators, unless the operator itself gives the same result.
 
     The operator's own window has two sides, which are the same for all samples; it lies within the image, and its
     position is rounded. Here it may have a depth, differ by sample, reach past the edges, or be truncated.
 
+    Args:
+        call: the call.
+        trims: whether a window that reaches past the edges is cut there, so that the caller adds the margins.
+
     Returns:
-        Whether the window was cut; the arguments of its sides and position are removed then.
+        The margins: pixels of the window before and after the sample along slices, rows and columns ``(3, 2)``. None
+        if no window was cut; otherwise the arguments of its sides and position are removed.
 
     Raises:
         ParameterError: a policy or a rounding is unknown, or some sides of the window are missing.
@@ -97,14 +103,20 @@ def crop_window(call: DaliCall) -> bool:
     if not sides or (policy == "error" and rounding == "round" and fixed and len(sides) == 2):
         if sides:
             call.args["crop"] = tuple(sides)
-        return False
+        return None
+    kind = call.take("dtype") if call.row.name == "crop" else None
+    cuts, pads = policy, policy == "pad"
+    if trims and pads:
+        cuts, fill = "trim_to_shape", 0
     places = [depth, call.take("crop_pos_y", 0.5), call.take("crop_pos_x", 0.5)][-len(sides) :]
     nodes = [node_of(one).cpu() for one in (*sides, *places)]
     source = f"fn.{call.row.name}"
 
-    def compute(values: list[Value], _: Run) -> Value:
+    def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
         value, letters = values[0], "DHW"[-len(sides) :]
         layout = value.layout or {**IMAGE_LAYOUTS, 4: "DHWC" if len(sides) > 2 else "FHWC"}[value.ndim]
+        if "D" not in layout:  # three sides of sequences are frames, rows and columns
+            letters = letters.replace("D", "F")
         if missing := [letter for letter in letters if letter not in layout]:
             raise ParameterError(
                 f"a window with {len(sides)} sides of samples of layout {layout!r}",
@@ -112,7 +124,7 @@ def crop_window(call: DaliCall) -> bool:
                 allowed=f"samples with the axis {missing[0]}",
             )
         value, levels = value.with_data(value.data, layout), fill_levels(fill, value, source)
-        parts = []
+        parts, margins = [], np.zeros((len(value), 3, 2), np.int64)
         for n, part in enumerate(value):
             numbers = [float(np.reshape(one[n], -1)[0]) for one in values[1:]]
             starts, ends = [0] * part.ndim, list(part.shape)
@@ -121,14 +133,17 @@ def crop_window(call: DaliCall) -> bool:
                 free = position * (part.shape[axis] - side)
                 starts[axis] = math.trunc(free) if rounding == "truncate" else _rounded(free)
                 ends[axis] = starts[axis] + side
-            parts.append(_window(part, starts, ends, policy, levels, source))
-        return Value.of(parts, layout, value.sources)
+                margin = max(-starts[axis], 0), max(ends[axis] - part.shape[axis], 0)
+                margins[n, "DHW".index(letter.replace("F", "D"))] = margin if pads else 0
+            parts.append(_window(part, starts, ends, cuts, levels, source, kind))
+        return views(parts, layout, value.sources), Value(margins)
 
-    summary = f"{sides if fixed else ''} {places} {policy} {fill} {rounding}"
-    call.inputs = [
-        DataNode("window", [call.input(), *nodes], compute, device=call.input().device, summary=summary)
-    ]
-    return True
+    summary = f"{sides if fixed else ''} {places} {cuts} {fill} {rounding} {kind}"
+    node = DataNode("window", [call.input(), *nodes], compute, device=call.input().device, summary=summary)
+    window, margins = outputs_of(node, 2)
+    call.inputs = [window]
+    margins.device = "cpu"
+    return margins
 
 
 def window_sides(call: DaliCall) -> list[Any]:
@@ -218,7 +233,10 @@ def _bounds(
     return starts, ends
 
 
-def _window(part: Array, starts: list[int], ends: list[int], policy: str, levels: Any, source: str) -> Array:
+def _window(
+    part: Array, starts: list[int], ends: list[int], policy: str, levels: Any, source: str, kind: Any = None
+) -> Array:
+    """Return a window of a sample, of a type unless it is None; fill values are those of the result."""
     bounds = list(zip(starts, ends, part.shape, strict=True))
     outside = [(n, s, e, extent) for n, (s, e, extent) in enumerate(bounds) if s < 0 or e > extent]
     if outside and policy == "error":
@@ -231,10 +249,12 @@ def _window(part: Array, starts: list[int], ends: list[int], policy: str, levels
         )
     within = [(max(s, 0), max(min(e, extent), max(s, 0))) for s, e, extent in bounds]
     inner = part[tuple(slice(s, e) for s, e in within)]
+    if kind is not None:
+        inner = converted(inner, kind)
     if not outside or policy == "trim_to_shape":
         return inner
     xp = namespace(part)
-    result = xp.empty([e - s for s, e, _ in bounds], part.dtype)
-    result[...] = cast_array(xp.asarray(levels), part.dtype.name)
+    result = xp.empty([e - s for s, e, _ in bounds], inner.dtype)
+    result[...] = converted(xp.asarray(levels), inner.dtype.name)
     result[tuple(slice(a - s, b - s) for (a, b), (s, _, _) in zip(within, bounds, strict=True))] = inner
     return result

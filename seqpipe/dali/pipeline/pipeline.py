@@ -24,11 +24,15 @@ from ...pipeline.gathering import plan_gathering
 from ...pipeline.nodes import SourceNode
 from ...pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
 from ...pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
+from ...pipeline.staging import Staging
 from ...pipeline.value import value_of
-from ..data_node import DataNode, current, node_of, pop_pipeline, push_pipeline
+from ...random import new_seed
+from ..data_node import DataNode, attached, current, node_of, pop_pipeline, push_pipeline
 from ..device import gpu_number
+from ..dtypes import CPU_ONLY_DEVICE_ID, dtype_name
+from ..mapped import owned
+from ..raised import as_dali_raises
 from ..tensors import TensorListCPU, TensorListGPU, tensor_list
-from ..types import CPU_ONLY_DEVICE_ID, dtype_name
 from .description import PipelineDescription, UnknownSourceError, all_nodes, dot_text
 
 __all__ = ["NotBuiltError", "Pipeline"]
@@ -51,7 +55,8 @@ class Pipeline(TakesTurns, PipelineDescription):
         batch_size: maximum number of samples in a batch.
         num_threads: threads that decode; by default one for each core.
         device_id: number of the GPU; None for a pipeline on the CPU.
-        seed: seed of operators without their own; None and -1 mean 0, so that all ranks agree.
+        seed: seed of operators without their own, and of readers that shuffle one shard of several; None and -1 draw
+            one anew for each pipeline, as in DALI, which :attr:`seed` tells. State it for the same numbers in each run.
         exec_pipelined: False disables reading ahead.
         prefetch_queue_depth: number of batches to compute ahead.
         exec_async: with ``exec_pipelined``: whether to compute batches ahead.
@@ -67,6 +72,8 @@ class Pipeline(TakesTurns, PipelineDescription):
     """
 
     in_turn = ("build", "run", "schedule_run", "outputs", "next_batch", "checkpoint")
+    is_draft = False
+    """Whether it only stands for a pipeline that is not known yet."""
 
     def __init__(
         self,
@@ -99,13 +106,14 @@ class Pipeline(TakesTurns, PipelineDescription):
             )
         self._batch_size, self._num_threads = batch_size, num_threads
         self._device_id = {-1: 0, CPU_ONLY_DEVICE_ID: None}.get(device_id, device_id)  # type: ignore[arg-type]
-        self._seed = 0 if seed is None or seed < 0 else seed
+        self._checkpoint = checkpoint
+        stated = seed if seed is not None and seed >= 0 else _seed_in(checkpoint)
+        self._seed, self._draws_seed = new_seed() if stated is None else stated, stated is None
         depth = prefetch_queue_depth
         if isinstance(depth, dict):
             depth = max(depth.values(), default=2)
         self._prefetch_count = int(depth) if exec_pipelined and exec_async else 0
         self._queue_depth = prefetch_queue_depth
-        self._checkpoint = checkpoint
         self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
         self.exec_pipelined, self.exec_async, self.exec_dynamic = (
             exec_pipelined,
@@ -122,6 +130,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         self._executor: Executor | None = None
         self._gathering_notes: tuple[str, ...] = ()
         self._caller = ""
+        self.attached_nodes: dict[DataNode, DataNode] = {}
         self.scope: Any = None
 
     def __enter__(self) -> Pipeline:
@@ -141,19 +150,21 @@ class Pipeline(TakesTurns, PipelineDescription):
         """Return the number of the GPU that the pipeline runs on; None for the CPU."""
         return None if self._device_id is None else gpu_number(self._device_id)
 
-    def seed_of(self, name: str, seed: int | None) -> int:
+    def seed_of(self, name: str, seed: int | None, *, shared: bool = False) -> int:
         """Return the seed of an operator: its own, or one derived from the pipeline's and the operator's occurrence.
 
         Args:
             name: name of the operator.
             seed: the operator's argument; None or -1 for none.
+            shared: whether other processes must have the same; a seed that the pipeline drew does not count then.
         """
         if seed is not None and seed != -1:
             return int(seed)
+        own = 0 if shared and self._draws_seed else self._seed
         number, self._counts[name] = self._counts[name], self._counts[name] + 1
         if not number:
-            return self._seed
-        digest = hashlib.blake2b(f"{self._seed} {name} {number}".encode(), digest_size=4).digest()
+            return own
+        digest = hashlib.blake2b(f"{own} {name} {number}".encode(), digest_size=4).digest()
         return int.from_bytes(digest, "little") >> 1
 
     def register_source(self, name: str | None, source: BatchSource) -> None:
@@ -189,7 +200,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         if not nodes or any(one is None for one in nodes):
             raise _no_output("Return nodes from the function, or call set_outputs within the with block")
         with self:
-            self._outputs = tuple(map(node_of, nodes))
+            self._outputs = tuple(_in_memory(node_of(attached(node_of(one), self))) for one in nodes)
 
     @property
     def built(self) -> bool:
@@ -203,8 +214,11 @@ class Pipeline(TakesTurns, PipelineDescription):
             ParameterError: there are no outputs, or an operator does not accept its inputs.
             StateError: the checkpoint belongs to another pipeline, or is not the text of one.
         """
-        if self._executor is not None:
-            return
+        if self._executor is None:
+            with as_dali_raises:
+                self._build()
+
+    def _build(self) -> None:
         if type(self).define_graph is not Pipeline.define_graph:
             with self:
                 outputs = self.define_graph()
@@ -286,10 +300,11 @@ class Pipeline(TakesTurns, PipelineDescription):
 
     def next_batch(self) -> BatchResult | None:
         """Return the next batch; None at the end of the epoch."""
-        batch = self.executor.next()
-        if batch is not None:
-            self._check_outputs(batch)
-        return batch
+        with as_dali_raises:
+            batch = self.executor.next()
+            if batch is not None:
+                self._check_outputs(batch)
+            return batch
 
     def _check_outputs(self, result: BatchResult) -> None:
         """Compare a batch with the arguments ``output_dtype`` and ``output_ndim``.
@@ -392,6 +407,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         executor = self.executor
         name = data_node
         if isinstance(data_node, NativeNode):
+            data_node = self.attached_nodes.get(data_node, data_node)  # type: ignore[call-overload]
             node = next((n for n in all_nodes((data_node,)) if isinstance(n, SourceNode)), None)
             if node is None or not isinstance(node.source, FedSource):
                 raise ParameterError(
@@ -440,7 +456,7 @@ class Pipeline(TakesTurns, PipelineDescription):
     def state_dict(self) -> Mapping[str, Any]:
         """Return the position as plain values."""
         self.build()
-        return state_of(self.executor, self.fingerprint)
+        return {**state_of(self.executor, self.fingerprint), "seed": self._seed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state with exactly the batches that would have followed.
@@ -449,7 +465,15 @@ class Pipeline(TakesTurns, PipelineDescription):
             StateError: the state belongs to another pipeline, or a source cannot continue from it.
         """
         self.build()
-        load_state(self.executor, state, self.fingerprint)
+        own, seed = self.fingerprint, state.get("seed")
+        if self._draws_seed and seed != self._seed and state.get("fingerprint") != own:
+            raise StateError(
+                f"the state has the seed {seed}, and this pipeline drew another",
+                source="Pipeline",
+                advice="State the same seed=… in both programs, or pass the text of checkpoint() as "
+                "Pipeline(checkpoint=…)",
+            )
+        load_state(self.executor, state, own)
 
     def checkpoint(self, filename: str | None = None) -> str:
         """Return the state as text, for ``Pipeline(checkpoint=…)``; with a file name, also write it there, atomically.
@@ -519,6 +543,23 @@ def _not_serializable(method: str) -> ParameterError:
         source=method,
         advice="Import the function that defines the pipeline where the pipeline is needed",
     )
+
+
+def _seed_in(checkpoint: str | None) -> int | None:
+    """Return the seed in a checkpoint; None if it has none, or is not a checkpoint, of which ``build()`` tells."""
+    try:
+        seed = json.loads(checkpoint or "{}").get("seed")
+    except (ValueError, AttributeError):
+        return None
+    return seed if isinstance(seed, int) and seed >= 0 else None
+
+
+def _in_memory(node: DataNode) -> DataNode:
+    """Return an output whose arrays belong to the user, not to a file."""
+    if not node.maps_files:
+        return node
+    memory = Staging()
+    return DataNode(node.label, [node], lambda v, _: owned(v[0], memory), device=node.device)
 
 
 def _no_output(advice: str) -> ParameterError:

@@ -57,7 +57,7 @@ def result_type(sign: str, before: Any, behind: Any) -> np.dtype[Any]:
         if common.kind == "f":
             raise ParameterError(f"{before} {sign} {behind}", allowed="integers and bools")
         return common
-    if common.kind == "b":
+    if common.kind == "b" and sign != "*":
         common = np.dtype(np.int32)
     if sign == "/" and common.kind != "f":
         return np.dtype(np.float32)
@@ -89,6 +89,13 @@ def _quotient(xp: Any, before: Array, behind: Array) -> Array:
     if before.dtype.kind == "u":
         return result
     return result + ((result * behind != before) & ((before < 0) != (behind < 0))).astype(result.dtype)
+
+
+def _power(xp: Any, before: Array, behind: Array) -> Array:
+    """Raise integers to powers; negative ones are truncated towards 0, as in DALI."""
+    result = xp.power(before, xp.maximum(behind, 0))
+    inverse = xp.where(abs(before) == 1, xp.power(before, behind & 1), 0)
+    return xp.where(behind < 0, inverse, result)
 
 
 _UFUNCS: Final = {
@@ -125,14 +132,23 @@ def computed(sign: str, before: Any, behind: Any) -> Array:
     kind = result_type(sign, *types)
     inner = _common(*types) if sign in _COMPARISONS else kind
     xp = namespace(before if getattr(before, "ndim", 0) else behind)
-    function = partial(_quotient, xp) if sign == "//" else getattr(xp, _UFUNCS[sign])
+    if sign == "**" and kind.kind == "i":
+        function: Any = partial(_power, xp)
+    else:
+        function = partial(_quotient, xp) if sign == "//" else getattr(xp, _UFUNCS[sign])
     with np.errstate(all="ignore"):  # an integer divided by 0 is 0
         result: Array = function(*(xp.asarray(one).astype(inner) for one in (before, behind)))
     return result.astype(kind, copy=False)
 
 
-def cast_array(array: Array, kind: str) -> Array:
-    """Convert values to another dtype; floats round half to even for integers, and all values saturate."""
+def cast_array(array: Array, kind: str, *, away: bool = False) -> Array:
+    """Convert values to another dtype; floats are rounded for integers, and all values saturate.
+
+    Args:
+        array: the values.
+        kind: name of the dtype.
+        away: whether halves are rounded away from zero, such as 2.5 to 3; by default to the even number.
+    """
     target = np.dtype(kind)
     if array.dtype == target:
         return array
@@ -142,7 +158,8 @@ def cast_array(array: Array, kind: str) -> Array:
     if target.kind in "iu" and array.dtype.kind in "iuf":
         bounds = np.iinfo(target)
         if array.dtype.kind == "f":
-            wide = xp.rint(array.astype(np.float64))
+            exact = array.astype(np.float64)
+            wide = _rounded_away(xp, exact) if away else xp.rint(exact)
             low, high = xp.maximum(wide, bounds.min), xp.minimum(wide, bounds.max)
             result = xp.where(wide < bounds.min, low, high)
             result = xp.nan_to_num(result, nan=0.0)
@@ -153,3 +170,9 @@ def cast_array(array: Array, kind: str) -> Array:
         if own.max > bounds.max:
             array = xp.minimum(array, bounds.max)
     return array.astype(target)
+
+
+def _rounded_away(xp: Any, values: Array) -> Array:
+    """Return the nearest integers of float64 numbers, halves away from zero."""
+    whole = xp.trunc(values)
+    return xp.where(xp.abs(values - whole) == 0.5, whole + xp.copysign(1, values), xp.rint(values))

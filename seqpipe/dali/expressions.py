@@ -1,0 +1,154 @@
+"""Expressions of nodes, evaluated on the values of a batch: arithmetic, and subscripts of every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import EllipsisType
+from typing import Any
+
+from ..errors import ParameterError
+from ..ops import computed
+from ..pipeline.value import Value
+
+__all__ = [
+    "InputIndex",
+    "NewAxis",
+    "combined",
+    "each_of",
+    "index_text",
+    "inverse",
+    "negative",
+    "newaxis",
+    "numpy_index",
+    "remaining_layout",
+    "resolved",
+]
+
+
+def negative(array: Any) -> Any:
+    """Return the opposite numbers."""
+    if array.dtype.kind == "b":
+        raise ParameterError("-x of truth values", source="DataNode", advice="Write ~x for the opposite")
+    return -array
+
+
+def inverse(array: Any) -> Any:
+    """Return the opposite bits."""
+    if array.dtype.kind == "f":
+        raise ParameterError(
+            f"~x of {array.dtype}", source="DataNode", allowed="whole numbers and truth values"
+        )
+    return ~array
+
+
+def each_of(value: Value, function: Callable[[Any], Any]) -> Value:
+    """Return a value with a function applied to its arrays."""
+    return value.with_data(function(value.data) if value.dense else [function(part) for part in value.data])
+
+
+def combined(sign: str, operands: list[Any]) -> Value:
+    """Return the result of a binary operation on values and arrays; axes are aligned from the last one.
+
+    Raises:
+        ParameterError: one value is on the CPU and the other on a GPU.
+    """
+    values = [one for one in operands if isinstance(one, Value)]
+    if len({value.on_gpu for value in values}) > 1:
+        if all(value.on_gpu or not value.ndim for value in values):  # only single numbers are on the CPU
+            operands = [one.on_device() if isinstance(one, Value) else one for one in operands]
+        else:
+            raise ParameterError(
+                f"{sign!r} of a value on the CPU and one on a GPU",
+                allowed="both on one device",
+                advice="Use x.gpu()",
+            )
+    values = [one for one in operands if isinstance(one, Value)]
+    layout = max((value.layout for value in values), key=len, default="")
+    sources = next((value.sources for value in values if value.sources), ())
+    if all(value.dense for value in values):
+        axes = max(value.ndim for value in values)
+        arrays = [_aligned(one, axes) if isinstance(one, Value) else one for one in operands]
+        return Value(computed(sign, *arrays), layout, sources)
+    count = len(values[0])
+    samples = [[one[n] if isinstance(one, Value) else one for one in operands] for n in range(count)]
+    return Value.of([computed(sign, *sample) for sample in samples], layout, sources)
+
+
+def _aligned(value: Value, axes: int) -> Any:
+    """Return an array whose samples have a number of axes, with axes of length 1 in front."""
+    shape = value.data.shape
+    return value.data.reshape(shape[0], *(1,) * (axes - value.ndim), *shape[1:])
+
+
+class NewAxis:
+    """A new axis of length 1 in a subscript: ``x[newaxis]``, or with a letter ``x[newaxis("F")]``.
+
+    Args:
+        name: the letter of the axis.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+    def __call__(self, name: str) -> NewAxis:
+        """Return a new axis with a letter."""
+        return NewAxis(name)
+
+    def __repr__(self) -> str:
+        return f"newaxis({self.name!r})" if self.name else "newaxis"
+
+
+newaxis = NewAxis()
+"""A new axis without a letter, for subscripts of nodes."""
+
+
+class InputIndex:
+    """An index that is the value of an input.
+
+    Args:
+        number: number of the input.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def resolved(part: Any, values: list[Value], sample: int) -> Any:
+    """Return an index of a sample, with the values of inputs in it."""
+    if isinstance(part, InputIndex):
+        return int(values[part.number].on_host()[sample].reshape(-1)[0])
+    if isinstance(part, slice):
+        return slice(*(resolved(one, values, sample) for one in (part.start, part.stop, part.step)))
+    return part
+
+
+def index_text(part: Any) -> str:
+    """Return an index as text."""
+    if isinstance(part, InputIndex):
+        return f"node {part.number}"
+    if isinstance(part, slice):
+        return ":".join("" if one is None else index_text(one) for one in (part.start, part.stop, part.step))
+    return "..." if isinstance(part, EllipsisType) else str(part)
+
+
+def numpy_index(part: Any) -> Any:
+    """Return NumPy's index for one of a node."""
+    return None if isinstance(part, NewAxis) else part
+
+
+def remaining_layout(value: Value, keys: tuple[Any, ...]) -> str:
+    """Return the letters of the remaining axes; "" if a new axis has no letter."""
+    added = [key.name for key in keys if isinstance(key, NewAxis)]
+    if not (value.layout or not value.ndim) or "" in added:
+        return ""
+    named = sum(not isinstance(key, (EllipsisType, NewAxis)) for key in keys)
+    rest, layout = value.layout, ""  # letters of the axes that no key has used yet, and of the result
+    unnamed = len(rest) - named
+    for key in keys:
+        if isinstance(key, NewAxis):
+            layout += key.name
+        elif isinstance(key, EllipsisType):
+            layout, rest = layout + rest[:unnamed], rest[unnamed:]
+        else:
+            layout, rest = layout + (rest[:1] if isinstance(key, slice) else ""), rest[1:]
+    return layout + rest
