@@ -9,14 +9,15 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array
-from ...errors import SourceNotFoundError, UnreadableSourceError
+from ...core.npy import array_of_npy
+from ...errors import SeqpipeError, SourceNotFoundError, UnreadableSourceError
 from ...pipeline.datasets import Items
 from ...pipeline.value import Value
 from ...sampling import EpochOrder
 from ..call import DaliCall
 from ..data_node import DataNode
 from ..mapped import views
-from .sources import file_rows, lines_of, order_of, started
+from .sources import bytes_of, file_rows, lines_of, order_of, started
 from .windows import slice_
 
 __all__ = ["numpy_reader"]
@@ -55,8 +56,10 @@ def numpy_reader(call: DaliCall) -> DataNode:
     def load(number: int) -> tuple[Any, ...]:
         try:
             return (_array_of_file(paths[number], maps),)
-        except (OSError, ValueError, EOFError) as error:
-            raise UnreadableSourceError(f"no array of NumPy's: {error}", source=paths[number]) from error
+        except OSError as error:
+            if isinstance(error, SeqpipeError):
+                raise
+            raise UnreadableSourceError(f"it cannot be read: {error}", source=paths[number]) from error
 
     order = EpochOrder(**order_of(call, len(paths)))
 
@@ -74,10 +77,11 @@ def numpy_reader(call: DaliCall) -> DataNode:
 def _array_of_file(path: str, maps: bool) -> Array:
     """Return the array of a file; a large one is a read-only view of the mapped file."""
     if not maps or Path(path).stat().st_size < _LARGE:
-        return np.ascontiguousarray(np.load(path, allow_pickle=False))
-    mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    if not mapped.dtype.isnative:
-        return np.ascontiguousarray(mapped, mapped.dtype.newbyteorder("="))
+        return np.require(array_of_npy(bytes_of(path), path), requirements=["C", "A"])
+    data = np.memmap(path, np.uint8, "r")
+    array = array_of_npy(data, path)
+    if not array.dtype.isnative:
+        return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     if hasattr(mmap, "MADV_WILLNEED"):  # the file is read ahead while other operators compute
-        mapped._mmap.madvise(mmap.MADV_WILLNEED)
-    return np.asarray(mapped)
+        data._mmap.madvise(mmap.MADV_WILLNEED)  # type: ignore[attr-defined]  # of every memmap
+    return np.asarray(array)

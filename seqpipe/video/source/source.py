@@ -540,8 +540,7 @@ def open_source(origin: Origin, *, stream: int | None = None) -> Source:
         ParameterError: the type of ``origin`` is not supported.
     """
     source = _open(origin)
-    if stream is not None:
-        source.stream = stream
+    source.stream = source.stream if stream is None else stream
     return source
 
 
@@ -555,8 +554,8 @@ def digest_of_ends(source: Source) -> bytes:
 
     size = source.size()
     length = min(_DIGESTED_END_BYTES, size)
-    ranges = [(0, length), (size - length, length)]
-    return hashlib.sha1(b"".join(source.read(ranges)), usedforsecurity=False).digest()
+    ends = source.read([(0, length), (size - length, length)])
+    return hashlib.sha1(b"".join(ends), usedforsecurity=False).digest()
 
 
 def _open(origin: Origin) -> Source:
