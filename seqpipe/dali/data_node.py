@@ -233,8 +233,8 @@ class DataNode(ops.DataNode):
                 f"{self.where}: {self} has a truth value for each sample of a batch, not one for all",
                 source="DataNode",
                 advice="Declare the pipeline with @pipeline_def(enable_conditionals=True) and use `if`, `and`, `or`, "
-                "`not` there; or choose by arithmetic: condition * a + (condition == 0) * b. In functions that were not "
-                "rewritten (lambdas of another file, installed packages) `if` on nodes does not work",
+                "`not` there; or choose by arithmetic: condition * a + (condition == 0) * b. In functions that were "
+                "not rewritten (lambdas without a file, installed packages) `if` on nodes does not work",
             )
 
     def __add__(self, other: Any) -> DataNode:
