@@ -33,6 +33,7 @@ from .expressions import (
     resolved,
 )
 from .mapped import owned, views
+from .raised import as_dali_raises
 
 __all__ = [
     "Absent",
@@ -41,7 +42,6 @@ __all__ = [
     "DataNode",
     "NewAxis",
     "Recipe",
-    "TruthError",
     "arithmetic",
     "attached",
     "current",
@@ -75,10 +75,6 @@ def push_pipeline(pipeline: Any) -> None:
 def pop_pipeline() -> None:
     """End the definition that :func:`push_pipeline` started last."""
     _state.stack = _state.stack[:-1]
-
-
-class TruthError(ParameterError, TypeError):
-    """A node was used as a condition of Python."""
 
 
 class DataNode(ops.DataNode):
@@ -232,13 +228,14 @@ class DataNode(ops.DataNode):
         return subscript(self, key)
 
     def __bool__(self) -> NoReturn:
-        raise TruthError(
-            f"{self.where}: {self} has a truth value for each sample of a batch, not one for all",
-            source="DataNode",
-            advice="Declare the pipeline with @pipeline_def(enable_conditionals=True) and use `if`, `and`, `or`, `not` "
-            "there; or choose by arithmetic: condition * a + (condition == 0) * b. In functions that were not "
-            "rewritten (lambdas of another file, installed packages) `if` on nodes does not work",
-        )
+        with as_dali_raises:
+            raise ParameterError(
+                f"{self.where}: {self} has a truth value for each sample of a batch, not one for all",
+                source="DataNode",
+                advice="Declare the pipeline with @pipeline_def(enable_conditionals=True) and use `if`, `and`, `or`, "
+                "`not` there; or choose by arithmetic: condition * a + (condition == 0) * b. In functions that were "
+                "not rewritten (lambdas without a file, installed packages) `if` on nodes does not work",
+            )
 
     def __add__(self, other: Any) -> DataNode:
         return arithmetic("+", self, other)
