@@ -100,9 +100,10 @@ class Epoch(TakesTurns, Closing, Iterator[Samples]):
         last = history[-1] if history else (world, 0)
         self._done, position = (history[:-1], last[1]) if last[0] == world else (history, 0)
         self._dealt = dataset.dealt(self._done, self._turn)
-        self._executor = Executor(
-            [self._dealt], nodes_of(self._dealt), dataset.transform(), dataset.read_ahead
-        )
+        transform = dataset.transform()
+        # a batch that waits for its operators, or for the consumer, keeps no decoder busy: one more is read
+        ahead = dataset.read_ahead and dataset.read_ahead + (transform is not None)
+        self._executor = Executor([self._dealt], nodes_of(self._dealt), transform, ahead)
         self._executor.go_to([(self._epoch, position, own)])
         dataset.opened(self._executor)
 

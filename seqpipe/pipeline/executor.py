@@ -260,12 +260,13 @@ class Executor:
         )
 
     def _pending_bytes(self) -> int:
-        """Size of pending batches, each with its result."""
-        return sum(
-            (0 if pending.result.done() else sum(ticket.size for ticket in pending.tickets))
-            + self._result_bytes
-            for pending in self._queue
-        )
+        """Size of pending batches: what sources read or the graph's result, whichever is larger."""
+        return sum(self._size_of(pending) for pending in self._queue)
+
+    def _size_of(self, pending: _PendingBatch) -> int:
+        if pending.result.done():
+            return self._result_bytes
+        return max(sum(ticket.size for ticket in pending.tickets), self._result_bytes)
 
     def _fits(self) -> bool:
         """Return whether the memory limits allow one more batch, and no source waits for ``feed``.
@@ -283,7 +284,7 @@ class Executor:
         limits += [] if self._most_bytes is None else [self._most_bytes]
         if not limits:
             return True
-        size = sum(source.next_size() for source in self.sources) + self._result_bytes
+        size = max(sum(source.next_size() for source in self.sources), self._result_bytes)
         return self._pending_bytes() + size <= min(limits)
 
     def _begin(self) -> bool:

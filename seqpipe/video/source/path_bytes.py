@@ -25,7 +25,7 @@ def check_content(data: bytes) -> None:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return
-    if text.isprintable() and _PATH.fullmatch(text):
+    if text.isprintable() and any(map(str.isalnum, text)) and _PATH.fullmatch(text):
         raise ParameterError(
             f"the bytes {text!r} are a path, and the content of a file was expected",
             advice="Pass the path as text: os.fsdecode(path)",
