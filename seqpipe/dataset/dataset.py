@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset"]
 
+_SIZE = replace(BATCH_SIZE, name="size")
+_GIB = replace(PREFETCH_GIB, name="gib")
+_BATCHES = replace(PREFETCH, name="batches")
+_EVEN = replace(EVEN_SHARDS, name="even")
+_STICK = replace(STICK_TO_SHARD, name="stick")
 _GROUP = 8  # samples that are read together without batch()
 
 
@@ -165,7 +170,7 @@ class Dataset(Closing):
                     f"{name}={value!r} is not valid", allowed=", ".join(map(repr, get_args(kinds)))
                 )
         return self._replaced(
-            batch_size=BATCH_SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
+            batch_size=_SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
         )
 
     def shard(self, rank: int, world: int, *, even: bool = False, stick: bool = False) -> Dataset:
@@ -184,7 +189,7 @@ class Dataset(Closing):
         """
         rank, world = check_shard((rank, world))
         return self._replaced(
-            rank=rank, world=world, even=EVEN_SHARDS.check(even), stick=STICK_TO_SHARD.check(stick)
+            rank=rank, world=world, even=_EVEN.check(even), stick=_STICK.check(stick)
         )
 
     def prefetch(self, batches: int = 2, gib: float | None = None) -> Dataset:
@@ -198,7 +203,7 @@ class Dataset(Closing):
         Raises:
             ParameterError: an argument is out of bounds.
         """
-        return self._replaced(read_ahead=PREFETCH.check(batches), gib=PREFETCH_GIB.check(gib))
+        return self._replaced(read_ahead=_BATCHES.check(batches), gib=_GIB.check(gib))
 
     def fuse(self, how: Fuse) -> Dataset:
         """Bound the difference of pixel values that fusing operators with decoding may make.

@@ -27,7 +27,7 @@ from ..video.convert.output import OutputSpec
 from .dataset import Dataset
 from .options import Decode
 from .source import ReadPlan, ReadResult
-from .takes import Clip, VideoTake
+from .takes import Clip, VideoTake, in_words_of
 
 __all__ = ["ClipSource", "folders", "listing", "read_of", "videos"]
 
@@ -41,14 +41,29 @@ class ClipSource:
 
     Attributes:
         reader: the reader, whose samples are taken by their indices.
-        unit: number of consecutive samples that stay together.
+        take: what is taken of each video.
+        shuffle: whether each epoch has a new order.
+        name: what the source consists of.
     """
 
     reader: Video
+    take: VideoTake
     shuffle: bool
-    unit: int = 1
     name: str = "videos"
     mix: int = 0
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """Reads samples by their indices."""
+        return self.reader.fetcher
+
+    @property
+    def unit(self) -> int:
+        """Number of consecutive samples that stay together."""
+        take = self.take
+        if not isinstance(take, Clip):
+            return getattr(take, "repeats", 1)
+        return take.repeats * (take.per_video or 1 if take.together else 1)
 
     @property
     def size(self) -> int:
@@ -58,7 +73,7 @@ class ClipSource:
     @property
     def seed(self) -> int:
         """Seed of order and samples."""
-        return self.reader.fetcher.selection.seed
+        return self.fetcher.selection.seed
 
     @property
     def device(self) -> str:
@@ -78,7 +93,7 @@ class ClipSource:
     @property
     def fill(self) -> float:
         """Pixel value of padding."""
-        return self.reader.fetcher.fill
+        return self.fetcher.fill
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -88,7 +103,7 @@ class ClipSource:
     @property
     def parts(self) -> Mapping[str, Type]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        selection = self.reader.fetcher.selection
+        selection = self.fetcher.selection
         sides = [set(one) for one in zip(*selection.catalog.shapes, strict=True)]
         shape = (selection.sampler.length, *(side.pop() if len(side) == 1 else None for side in sides))
         numbers = {"label": "", "timestamps": "F", "frames": "F", "index": "", "video": ""}
@@ -104,7 +119,7 @@ class ClipSource:
     @property
     def facts(self) -> Mapping[str, object]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        return self.reader.fetcher.selection.facts
+        return self.fetcher.selection.facts
 
     def plan(self, epoch: int, indices: IntArray, head: Head | None = None) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
@@ -147,18 +162,16 @@ class ClipSource:
 
     def share_cores(self, processes: int) -> None:
         """Let this process use one of ``processes`` parts of the cores."""
-        self.reader.fetcher.engine.share_cores(processes)
+        self.fetcher.engine.share_cores(processes)
 
     def close(self) -> None:
         """Stop the threads."""
         self.reader.close()
 
     def __repr__(self) -> str:
-        reader = self.reader
         shuffled = f", shuffle seed {self.seed}" if self.shuffle else ""
-        sampler = reader.fetcher.selection.sampler
-        files = len(reader.fetcher.selection.catalog)
-        return f"{self.name}({files} {self.name}, {self.size} samples, {sampler!r}{shuffled})"
+        count = len(self.fetcher.selection.catalog)
+        return f"{self.name}({count} {self.name}, {self.size} samples, {self.take!r}{shuffled})"
 
 
 def read_of(fetched: FetchedSamples) -> ReadResult:
@@ -266,21 +279,22 @@ def videos(
     taken = _checked_take(take)
     chosen = decode or Decode()
     listed = {"videos": source} if isinstance(source, Listing) else _kind_of(source)
-    reader = Video(
-        **listed,
-        **taken.arguments(),
-        output=output,
-        device=device,
-        shuffle=shuffle,
-        seed=seed,
-        on_error=on_error,
-        decode=chosen.backend,
-        stream=chosen.stream,
-        threads=chosen.threads,
-        cache_dir=chosen.cache_dir,
-        register=chosen.register,
-    )
-    return Dataset(ClipSource(reader, bool(shuffle), _unit(taken)))
+    with in_words_of(taken):
+        reader = Video(
+            **listed,
+            **taken.arguments(),
+            output=output,
+            device=device,
+            shuffle=shuffle,
+            seed=seed,
+            on_error=on_error,
+            decode=chosen.backend,
+            stream=chosen.stream,
+            threads=chosen.threads,
+            cache_dir=chosen.cache_dir,
+            register=chosen.register,
+        )
+    return Dataset(ClipSource(reader, taken, bool(shuffle)))
 
 
 def folders(
@@ -334,20 +348,21 @@ def folders(
         listed = {"file_root": source}
     else:
         listed = {"folders": source, "labels": labels}
-    reader = FrameFolders(
-        **listed,
-        **arguments,
-        template=template,
-        first_number=first_number,
-        classes=classes,
-        label_type=label_type,
-        output=output,
-        threads=threads,
-        shuffle=shuffle,
-        seed=seed,
-        on_error=on_error,
-    )
-    return Dataset(ClipSource(reader, bool(shuffle), _unit(taken), name="folders"))
+    with in_words_of(taken):
+        reader = FrameFolders(
+            **listed,
+            **arguments,
+            template=template,
+            first_number=first_number,
+            classes=classes,
+            label_type=label_type,
+            output=output,
+            threads=threads,
+            shuffle=shuffle,
+            seed=seed,
+            on_error=on_error,
+        )
+    return Dataset(ClipSource(reader, taken, bool(shuffle), name="folders"))
 
 
 def _checked_take(take: Any) -> VideoTake:
@@ -359,10 +374,3 @@ def _checked_take(take: Any) -> VideoTake:
             allowed="Clip(length, …), Segments(count), Every(frames), or a length",
         )
     return taken
-
-
-def _unit(take: VideoTake) -> int:
-    """Return the number of samples that stay together."""
-    if not isinstance(take, Clip):
-        return getattr(take, "repeats", 1)
-    return take.repeats * (take.per_video or 1 if take.together else 1)
