@@ -185,12 +185,12 @@ class Dataset(Closing):
                 within an epoch then loads on the same number of ranks only.
 
         Raises:
-            ParameterError: the rank is beyond the world.
+            ParameterError: the rank is beyond the world; or ``even`` is set, and there are fewer samples than ranks.
         """
         rank, world = check_shard((rank, world))
-        return self._replaced(
-            rank=rank, world=world, even=_EVEN.check(even), stick=_STICK.check(stick)
-        )
+        if _EVEN.check(even) and getattr(self.source, "dealt", None) is None:
+            self.order.share(0, rank, world, even=even, stick=_STICK.check(stick))  # raises now, not at the first batch
+        return self._replaced(rank=rank, world=world, even=even, stick=_STICK.check(stick))
 
     def prefetch(self, batches: int = 2, gib: float | None = None) -> Dataset:
         """Read ahead.
@@ -361,7 +361,8 @@ class Dataset(Closing):
         if self.batched_at == len(self.steps):
             lines.append(self._batch_text())
         if self.world > 1:
-            lines.append(f".shard({self.rank}, {self.world})")
+            kept = "".join(f", {name}=True" for name in ("even", "stick") if getattr(self, name))
+            lines.append(f".shard({self.rank}, {self.world}{kept})")
         if self.fusing != "surface":
             lines.append(f".fuse({self.fusing!r})")
         return "\n    ".join(lines)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, IntArray
+from ..array import Array, IntArray, namespace
 from ..errors import SeqpipeError
 from ..parts import Metadata, Part, Sample
 from ..readers.params import TORCH_ADAPTER
@@ -141,30 +141,32 @@ def _batch(
     known: dict[str, Any] = {"labels": np.array(labels), "indices": index}
     if sequences[0].frames is None and all(isinstance(label, int) and label == -1 for label in labels):
         known.pop("labels")  # volumes and single images have none
-    if stacked is None and pad_fill is not None:
-        return _padded(sequences, pad_fill, known)
+    if pad_fill is not None:
+        return _padded(sequences, stacked, pad_fill, known)
     if stacked is None:
         return Batch.of(sequences, **known)
     return Batch(sequences, stacked=stacked, **known)
 
 
-def _padded(sequences: tuple[Sequence, ...], fill: float, known: dict[str, Any]) -> Batch:
+def _padded(
+    sequences: tuple[Sequence, ...], stacked: Array | None, fill: float, known: dict[str, Any]
+) -> Batch:
     """Return sequences padded at the bottom and right to one size, with a mask that is True for their pixels."""
-    from ..array import namespace
-
     shapes = [
-        tuple(s.shape[s.layout.index(axis)] for axis in s.layout[:-1] if axis in "FDHW") for s in sequences
+        tuple(n for axis, n in zip(s.layout, s.shape, strict=True) if axis in "FDHW") for s in sequences
     ]
-    largest = tuple(map(max, zip(*(s.shape for s in sequences), strict=True)))
     mask = np.zeros((len(sequences), *map(max, zip(*shapes, strict=True))), dtype=np.bool_)
-    stacked = namespace(sequences[0].data).full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
-    padded = []
-    for target, real, sequence, shape in zip(stacked, mask, sequences, shapes, strict=True):
-        target[tuple(slice(length) for length in sequence.shape)] = sequence.data
-        rows = slice(None) if sequence.frames is None else np.flatnonzero(sequence.frames >= 0)
-        real[(rows, *(slice(length) for length in shape[1:]))] = True
-        padded.append(replace(sequence, data=target))
-    return Batch(tuple(padded), stacked=stacked, mask=mask, **known)
+    for real, sequence, shape in zip(mask, sequences, shapes, strict=True):
+        first = slice(shape[0]) if sequence.frames is None else np.flatnonzero(sequence.frames >= 0)
+        real[(first, *(slice(length) for length in shape[1:]))] = True
+    if stacked is None:
+        largest = tuple(map(max, zip(*(s.shape for s in sequences), strict=True)))
+        array = namespace(sequences[0].data)
+        stacked = array.full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
+        for target, sequence in zip(stacked, sequences, strict=True):
+            target[tuple(slice(length) for length in sequence.shape)] = sequence.data
+        sequences = tuple(replace(s, data=data) for s, data in zip(sequences, stacked, strict=True))
+    return Batch(sequences, stacked=stacked, mask=mask, **known)
 
 
 def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any) -> dict[str, Any]:

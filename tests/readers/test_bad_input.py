@@ -8,9 +8,8 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import DamagedSourceError, SeqpipeError, UnreadableSourceError
-from seqpipe.readers import Video
 from seqpipe.sequence import Sequence
-from tests.support.datasets import assert_true_frames, files
+from tests.support.datasets import assert_true_frames, clips, files
 
 ON_DEVICES = pytest.mark.parametrize(
     ("device", "decode"),
@@ -30,8 +29,8 @@ UNREADABLE = ("empty", "text", "header_cut_mp4")
 
 
 def dataset(*names, device="cpu", decode="auto", **options):
-    given = {"sequence_length": 6, "shuffle": True, "threads": 2, **options}
-    return Video(files=files(*names), device=device, decode=decode, **given)
+    given = {"length": 6, "shuffle": True, "threads": 2, **options}
+    return clips(files(*names), device=device, backend=decode, **given)
 
 
 def decodable(names, decode):
@@ -66,9 +65,9 @@ def losses(reading):
 def test_losses_and_what_remains_are_those_of_the_cpu(device, decode, on_error):
     names = decodable([*GOOD, *HIT, *CUT, *UNREADABLE], decode)
     with dataset(*names, on_error=on_error) as on_cpu:
-        expected, lost = outcomes(on_cpu.batches(5)), losses(on_cpu)
+        expected, lost = outcomes(on_cpu.batch(5)), losses(on_cpu)
     with dataset(*names, on_error=on_error, device=device, decode=decode) as found:
-        given = outcomes(found.batches(5))
+        given = outcomes(found.batch(5))
         if decode != "nvdec":
             assert given == expected
             assert sorted(losses(found)[2]) == sorted(lost[2])
@@ -103,7 +102,7 @@ def test_a_size_that_changes_on_the_way_and_back(device, decode):
         with dataset(
             *names, sequence_length=8, step=2, size=(96, 128), device=device, decode=decode, threads=threads
         ) as found:
-            given = outcomes(found.batches(4))
+            given = outcomes(found.batch(4))
             assert len(given) == len(found)
     crossing = [frames for source, frames in given if source == files("resized")[0] and 47 in frames]
     assert any(48 in frames for frames in crossing)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.readers import Video
-from tests.support.datasets import assert_true_frames, files
+from seqpipe import Clip, videos
+from tests.support.datasets import assert_true_frames, clips, files
 from tests.support.deep import combined, deep
 from tests.support.media import ROOT, names
 
@@ -38,7 +38,7 @@ interrupted = []
 signal.signal(signal.SIGINT, interrupt)  # a shell lets what it puts in the background ignore it
 signal.signal(signal.SIGUSR1, lambda *_: print("last interrupted in", *interrupted, file=sys.stderr, flush=True))
 import seqpipe
-from seqpipe.readers import Video
+
 from seqpipe.video.bitstream import classifier
 from data_scripts.frame_code import find
 from tests.support.datasets import assert_true_frames
@@ -63,7 +63,7 @@ def make(**options):
     return Video(files=paths, device=device, sequence_length=8, step=4, shuffle=True, threads=2, **options)
 
 dataset = make(prefetch=6)
-batches = dataset.batches(4)
+batches = dataset.batch(4)
 sequences = dataset.sequences()
 reader = seqpipe.open(paths[0], device=device)
 
@@ -214,7 +214,7 @@ def slow(*given, **named):
     return fill(*given, **named)
 seqpipe.video.engine.engine.fill = slow
 dataset = make(prefetch=40)
-batches = dataset.batches(4)
+batches = dataset.batch(4)
 next(batches)
 begun()
 """
@@ -232,7 +232,7 @@ def test_what_was_only_read_ahead_is_not_decoded_before_the_end(device, end):
 
 THREADED = """
 def run():
-    for number, batch in enumerate(dataset.batches(4)):
+    for number, batch in enumerate(dataset.batch(4)):
         for sequence in batch:
             assert_true_frames(sequence)
     print(number, flush=True)
@@ -249,7 +249,7 @@ def test_a_thread_may_read_on_when_the_main_thread_has_ended(device):
     with program(THREADED, device, "thread", *files(*NAMES)) as process:
         said(process, "begun")
         rest, noise = ended(process, within_s=2 * SOON_S)
-    with Video(files=files(*NAMES), sequence_length=8, step=4) as dataset:
+    with videos(files(*NAMES), Clip(8, step=4)) as dataset:
         batches = -(-len(dataset) // 4)
     assert noise == ""
     assert int(rest) + 1 == batches
@@ -266,11 +266,11 @@ def test_a_thread_that_need_not_end_ends_with_the_program(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_readers_and_passes_of_many_threads_give_true_frames(device):
     paths = files(*NAMES)
-    options = {"sequence_length": 6, "step": 5, "shuffle": True, "device": device}
+    options = {"length": 6, "step": 5, "shuffle": True, "device": device}
     found: dict[str, int | BaseException] = {}
 
     def go_through(name: str, dataset: Video) -> None:
-        for number, batch in enumerate(dataset.batches(3)):
+        for number, batch in enumerate(dataset.batch(3)):
             for sequence in batch:
                 assert_true_frames(sequence)
             found[name] = number
@@ -288,7 +288,7 @@ def test_readers_and_passes_of_many_threads_give_true_frames(device):
         except BaseException as error:
             found[name] = error
 
-    with Video(files=paths, threads=2, **options) as dataset:
+    with clips(paths, threads=2, **options) as dataset:
         jobs = [(go_through, f"pass {n}", dataset) for n in range(3)]
         jobs += [(look, f"reader {n}", paths[n % len(paths)]) for n in range(4)]
         threads = [threading.Thread(target=kept, args=job) for job in jobs]
@@ -296,7 +296,7 @@ def test_readers_and_passes_of_many_threads_give_true_frames(device):
             thread.start()
         for thread in threads:
             thread.join(60)
-        batches = len(dataset.batches(3))
+        batches = len(dataset.batch(3))
     assert found == {name: (batches if run is go_through else 8) - 1 for run, name, _ in jobs}
 
 
@@ -339,7 +339,7 @@ import cv2
 dataset.close()
 reader.close()
 cv2.setNumThreads(3)
-batches = make().batches(2)
+batches = make().batch(2)
 next(batches)
 begun()
 del batches

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from seqpipe import OutputSpec, fn, ops
+from seqpipe import Clip, OutputSpec, Segments, fn, folders, ops
 from seqpipe.errors import (
     ManifestError,
     ParameterError,
@@ -17,7 +17,8 @@ from seqpipe.errors import (
     UnreadableSourceError,
 )
 from seqpipe.pipeline import Augmented, Pipeline, read
-from seqpipe.readers import FrameFolders, published
+from seqpipe.readers import published
+from tests.support.datasets import clips, planned
 
 COUNTS = {"jump/one": 12, "jump/two b": 9, "run/three": 20}
 
@@ -40,14 +41,14 @@ def root(tmp_path_factory):
 
 
 def frames(root, **options):
-    given = {"template": "img_{:05}.png", "sequence_length": 4, "stride": 2}
-    return FrameFolders(videos=published.rawframes(root / "list.txt"), **{**given, **options})
+    given = {"template": "img_{:05}.png", "length": 4, "stride": 2}
+    return clips(published.rawframes(root / "list.txt"), folder=True, **{**given, **options})
 
 
 def all_of(reader, size=2, **options):
     return [
         (one.source, one.frames.tolist(), one.data)
-        for batch in reader.batches(size, **options)
+        for batch in reader.batch(size, **options)
         for one in batch
     ]
 
@@ -60,22 +61,22 @@ def test_windows_of_a_list(root):
             folder = source.removeprefix(f"{root}/")
             np.testing.assert_array_equal(pixels, [image(folder, n + 1) for n in numbers])
         assert [numbers for _, numbers, _ in found][-2:] == [[0, 2, 4, 6], [8, 10, 12, 14]]
-        assert [int(one) for batch in reader.batches(9) for one in batch.labels] == [0, 1, 2, 2]
+        assert [int(one) for batch in reader.batch(9) for one in batch["label"]] == [0, 1, 2, 2]
         assert np.isnan(next(iter(reader)).timestamps).all()
         assert reader.stats()["frames"]["cpu"] > 0
         assert "FrameFolders(3 folders, 4 samples" in repr(reader)
 
 
 def test_images_by_name_and_class_folders(root):
-    with FrameFolders(file_root=root, sequence_length=4, stride=2) as reader:
+    with folders(root, Clip(4, stride=2)) as reader:
         assert reader.classes == ("jump", "run")
         with frames(root) as listed:
             for (_, numbers, pixels), (_, others, same) in zip(all_of(reader), all_of(listed), strict=True):
                 assert numbers == others
                 np.testing.assert_array_equal(pixels, same)
-    with FrameFolders(file_root=root / "jump", sequence_length=9) as reader:
+    with folders(root / "jump", Clip(9)) as reader:
         assert [one.label for one in reader] == [-1, -1]
-    with FrameFolders(folders=[root / "run/three"], labels=[7], segments=4, segment_mode="center") as reader:
+    with folders([root / "run/three"], Segments(4, where="center"), labels=[7]) as reader:
         (one,) = reader
         assert (one.label, one.frames.tolist()) == (7, [2, 7, 12, 17])
 
@@ -83,7 +84,7 @@ def test_images_by_name_and_class_folders(root):
 def test_numbers_without_leading_zeros_are_counted_not_spelled(tmp_path):
     for number in range(12):
         cv2.imwrite(str(tmp_path / f"frame{number}.png"), np.full((4, 4, 3), number, np.uint8))
-    with FrameFolders(folders=[tmp_path], sequence_length=12) as reader:
+    with folders([tmp_path], Clip(12)) as reader:
         (one,) = reader
         assert one.numpy()[:, 0, 0, 0].tolist() == list(range(12))
 
@@ -118,27 +119,27 @@ def test_padding_of_the_last_frames(root):
         assert (last[2][1:] == 9).all()
         np.testing.assert_array_equal(last[2][0], image("run/three", 17))
     with frames(root, pad_mode="edge", stride=4) as reader:
-        last, wanted = all_of(reader)[-1], reader.requests()[-1]
+        last, wanted = all_of(reader)[-1], planned(reader)[-1]
         assert wanted.padding.tolist() == [False, True, True, True]
         np.testing.assert_array_equal(last[2][3], image("run/three", wanted.frames[3] + 1))
 
 
 def test_an_epoch_is_resumed_and_divided_as_that_of_videos(root):
-    options = {"clips_per_video": 3, "stride": 1, "shuffle": True, "seed": 4}
+    options = {"per_video": 3, "stride": 1, "shuffle": True, "seed": 4}
     with frames(root, **options) as reader:
-        batches = reader.batches(2)
+        batches = reader.batch(2)
         begun = [next(batches) for _ in range(2)]
         state = batches.state_dict()
         rest = [batch.data for batch in batches]
         assert sum(map(len, (*begun, *rest))) == 9
     with pickle.loads(pickle.dumps(frames(root, **options))) as reader:
-        again = reader.batches(2)
+        again = reader.batch(2)
         again.load_state_dict(state)
         for expected, batch in zip(rest, again, strict=True):
             np.testing.assert_array_equal(batch.data, expected)
-    other = FrameFolders(file_root=root, sequence_length=4, **options)
+    other = clips(root, folder=True, length=4, **options)
     with other, pytest.raises(StateError):
-        other.batches(2).load_state_dict(state)
+        other.batch(2).load_state_dict(state)
     ranks = [frames(root, **options, shard=(rank, 2)) for rank in range(2)]
     assert sorted(one.index for reader in ranks for one in reader) == list(range(9))
 
@@ -174,13 +175,13 @@ def test_a_damaged_image_costs_its_sample(root, tmp_path, on_error):
     for number in range(1, 13):
         (tmp_path / f"{number:02}.png").write_bytes((root / f"jump/one/img_{number:05}.png").read_bytes())
     (tmp_path / "06.png").write_bytes(b"no image")
-    with FrameFolders(folders=[tmp_path], sequence_length=4, on_error=on_error) as reader:
+    with folders([tmp_path], Clip(4), on_error=on_error) as reader:
         found = all_of(reader)
         assert [numbers for _, numbers, _ in found if 5 in numbers] == []
         assert len(found) == (2 if on_error == "skip" else 3)
         assert "06.png" in str(reader.report())
-    with FrameFolders(folders=[tmp_path], sequence_length=4) as reader:
-        batches = reader.batches(1)
+    with folders([tmp_path], Clip(4)) as reader:
+        batches = reader.batch(1)
         next(batches)
         with pytest.raises(UnreadableSourceError, match=r"06\.png: these 8 bytes are not an image"):
             next(batches)
@@ -194,8 +195,8 @@ def test_fewer_images_than_the_list_says(root, tmp_path):
         (None, "there is no frame 12; allowed: 0 to 11"),
         ("img_{:05}.png", "img_00013.png"),
     ):
-        with FrameFolders(videos=listing, sequence_length=8, template=template) as reader:
-            batches = reader.batches(1)
+        with folders(listing, Clip(8), template=template) as reader:
+            batches = reader.batch(1)
             next(batches)
             with pytest.raises(Exception, match=told):
                 next(batches)
@@ -204,7 +205,7 @@ def test_fewer_images_than_the_list_says(root, tmp_path):
 def test_counting_by_the_template_ends_at_a_gap(root, tmp_path):
     for number in (0, 1, 2, 4):
         (tmp_path / f"f{number}.png").write_bytes((root / "jump/one/img_00001.png").read_bytes())
-    with FrameFolders(folders=[tmp_path], template="f{}.png", first_number=0, sequence_length=1) as reader:
+    with folders([tmp_path], Clip(1), template="f{}.png", first_number=0) as reader:
         assert len(reader) == 3
 
 
@@ -246,7 +247,7 @@ def test_lists(tmp_path):
         ({"template": "{}_{}.png"}, "template='{}_{}.png' is not valid"),
         ({"file_root": "x"}, "file_root"),
         ({"labels": [1]}, "labels and videos exclude one another"),
-        ({"sequence_length": 30}, "no video is long enough"),
+        ({"length": 30}, "no video is long enough"),
     ],
 )
 def test_what_is_refused(root, options, told):
@@ -256,9 +257,9 @@ def test_what_is_refused(root, options, told):
 
 def test_a_folder_without_frames_is_refused_or_left_out(root, tmp_path):
     with pytest.raises(SourceNotFoundError, match=r"the folder has no frames; .*Give template=…"):
-        FrameFolders(folders=[tmp_path], sequence_length=1)
+        folders([tmp_path], Clip(1))
     with pytest.raises(SourceNotFoundError, match="the folder of frames cannot be listed"):
-        FrameFolders(folders=[tmp_path / "gone"], sequence_length=1)
-    with FrameFolders(folders=[tmp_path, root / "jump/one"], sequence_length=1, on_error="skip") as reader:
+        folders([tmp_path / "gone"], Clip(1))
+    with folders([tmp_path, root / "jump/one"], Clip(1), on_error="skip") as reader:
         assert len(reader) == 12
         assert reader.output == OutputSpec()

@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from seqpipe import fn, ops
+from seqpipe import Segments, fn, ops, videos
 from seqpipe.errors import ManifestError, ParameterError
-from seqpipe.readers import Listing, Video, list_videos
-from tests.support.datasets import files
+from seqpipe.readers import Listing, list_videos
+from tests.support.datasets import clips, files
 
 
 def batch_of(**options):
-    with Video(segments=2, **options) as reader:
-        (batch,) = reader.batches(4)
+    with clips(count=2, **options) as reader:
+        (batch,) = reader.batch(4)
     return batch
 
 
@@ -39,8 +39,8 @@ def batch_of(**options):
 )
 def test_labels_of_each_type(labels, options, dtype, wanted):
     batch = batch_of(files=files("h264", "vp9"), labels=labels, **options)
-    assert batch.labels.dtype == dtype
-    assert batch.labels.tolist() == wanted
+    assert batch["label"].dtype == dtype
+    assert batch["label"].tolist() == wanted
     assert ops.Flip()(batch).labels.tolist() == wanted, "operators hand labels through"
 
 
@@ -65,12 +65,12 @@ def test_labels_of_each_type(labels, options, dtype, wanted):
 )
 def test_labels_that_are_refused(labels, options, said):
     with pytest.raises(ParameterError, match=said):
-        Video(files=files("h264", "vp9"), labels=labels, segments=1, **options)
+        clips(files("h264", "vp9"), labels=labels, count=1, **options)
 
 
 def test_a_folder_has_classes(tmp_path):
     with pytest.raises(ParameterError, match="label_type='text' and file_root exclude one another"):
-        Video(file_root=tmp_path, segments=1, label_type="text")
+        clips(tmp_path, count=1, label_type="text")
 
 
 def test_further_columns_come_with_batches(tmp_path):
@@ -99,12 +99,12 @@ def test_further_columns_of_json(tmp_path):
     path = tmp_path / "list.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     batch = batch_of(manifest=path, label_type="vector")
-    assert batch.labels.tolist() == [[0.5, 1], [2, 3]]
+    assert batch["label"].tolist() == [[0.5, 1], [2, 3]]
     assert [boxes.shape for boxes in batch.columns["boxes"]] == [(1, 4), (2, 4)]
     assert batch.columns["note"] == (None, "x")
     assert batch.columns["ok"].tolist() == [True, False]
     with pytest.raises(ManifestError, match=r"line 1: the label \[0.5, 1\] is not a whole number"):
-        Video(manifest=path, segments=1)
+        videos(path, Segments(1))
 
 
 def listing(count=200, subjects=23):
@@ -165,12 +165,12 @@ def test_a_reader_of_a_part():
     parts = list_videos(files=files("h264", "hevc", "vp9"), labels=[0, 1, 2]).split((0.4, 0.6), seed=0)
     seen = []
     for part in parts:
-        with Video(videos=part, segments=1) as reader:
-            seen += [label for batch in reader.batches(3) for label in batch.labels.tolist()]
+        with videos(part, Segments(1)) as reader:
+            seen += [label for batch in reader.batch(3) for label in batch["label"].tolist()]
     assert sorted(seen) == [0, 1, 2]
     with pytest.raises(ParameterError, match="videos and labels exclude one another"):
-        Video(videos=parts[0], labels=[1], segments=1)
+        clips(parts[0], labels=[1], count=1)
     with pytest.raises(ParameterError, match=r"videos is a list.*Pass paths as files"):
-        Video(videos=[], segments=1)
+        videos([], Segments(1))
     with pytest.raises(ParameterError, match="videos is empty"):
-        Video(videos=parts[0].where(lambda _: False), segments=1)
+        videos(parts[0].where(lambda _: False), Segments(1))

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import seqpipe.readers
-from seqpipe.readers import Video, frame_values
+from seqpipe import Segments, videos
+from seqpipe.readers import frame_values
 from seqpipe.readers.frame_values import Clock
 from seqpipe.video.index.cache import save_index
 from seqpipe.video.index.open import IndexOptions, open_index
 from seqpipe.video.source.source import open_source
-from tests.support.datasets import files, gist
+from tests.support.datasets import clips, files, gist
 from tests.support.media import made
 
 
@@ -27,17 +28,15 @@ def our_threads():
 
 
 def make(**options):
-    return Video(
-        **{"files": files("h264", "vp9", "odd_vp9"), "sequence_length": 6, "shuffle": True, **options}
-    )
+    return clips(**{"files": files("h264", "vp9", "odd_vp9"), "length": 6, "shuffle": True, **options})
 
 
 def test_closing_stops_the_threads_and_a_later_use_starts_them():
     with make() as other:
-        expected = [gist(batch) for batch in other.batches(3)]
+        expected = [gist(batch) for batch in other.batch(3)]
     before = our_threads()
     with make(threads=2) as dataset:
-        batches = dataset.batches(3)
+        batches = dataset.batch(3)
         first = gist(next(batches))
         ours = our_threads() - before
         assert len(ours) == 2
@@ -54,8 +53,8 @@ def test_closing_stops_the_threads_and_a_later_use_starts_them():
 
 def test_an_interrupted_batch_comes_again(monkeypatch):
     dataset = make()
-    batches = dataset.batches(4)
-    expected = [gist(batch) for batch in make().batches(4)]
+    batches = dataset.batch(4)
+    expected = [gist(batch) for batch in make().batch(4)]
     given = [gist(next(batches))]
     result = seqpipe.video.engine.engine.PendingRead.result
 
@@ -71,7 +70,7 @@ def test_an_interrupted_batch_comes_again(monkeypatch):
 
 
 def test_a_dataset_names_its_device():
-    with Video(files=files("h264"), segments=1, device="cpu") as dataset:
+    with videos(files("h264"), Segments(1), device="cpu") as dataset:
         assert dataset.device == "cpu"
 
 
@@ -82,17 +81,15 @@ def test_a_dataset_can_be_pickled():
     assert copy.epoch == 2
     assert copy.report() == dataset.report()
     assert copy.fingerprint == dataset.fingerprint
-    assert [gist(b) for b in copy.batches(4)] == [gist(b) for b in dataset.batches(4)]
+    assert [gist(b) for b in copy.batch(4)] == [gist(b) for b in dataset.batch(4)]
     timed = make(fps=12.5)
-    assert [gist(b) for b in pickle.loads(pickle.dumps(timed)).batches(4)] == [
-        gist(b) for b in timed.batches(4)
-    ]
+    assert [gist(b) for b in pickle.loads(pickle.dumps(timed)).batch(4)] == [gist(b) for b in timed.batch(4)]
 
 
 @pytest.mark.parametrize("kind", ["batches", "sequences"])
 def test_a_pass_that_is_under_way_can_be_pickled(kind):
     given = make(shuffle=True, size=(16, 16))
-    going = given.batches(2) if kind == "batches" else given.sequences()
+    going = given.batch(2) if kind == "batches" else given.sequences()
     for _ in range(2):
         next(going)
     other = pickle.loads(pickle.dumps(going))
@@ -109,12 +106,12 @@ def test_a_forked_process_goes_on_with_threads_of_its_own():
     program = """
 import os, sys, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any fork beside threads
-from seqpipe.readers import Video
+
 dataset = Video(files=sys.argv[1:], sequence_length=6, shuffle=True, threads=2)
-batches = dataset.batches(3)
+batches = dataset.batch(3)
 next(batches)
 child = os.fork()
-rest = [batch.frames.tolist() for batch in batches]
+rest = [batch["frames"].tolist() for batch in batches]
 print(rest, flush=True)
 if child:
     status = os.waitpid(child, 0)[1]
@@ -174,11 +171,11 @@ elif way == "jump":
 
 def test_two_iterators_in_two_threads_share_a_dataset():
     dataset = make(threads=2)
-    expected = [gist(batch) for batch in dataset.batches(3)]
+    expected = [gist(batch) for batch in dataset.batch(3)]
     found = {}
 
     def run(name):
-        found[name] = [gist(batch) for batch in dataset.batches(3)]
+        found[name] = [gist(batch) for batch in dataset.batch(3)]
 
     threads = [threading.Thread(target=run, args=(name,)) for name in range(3)]
     for thread in threads:
@@ -234,7 +231,7 @@ import sys
 import seqpipe.readers
 from tests.support.memory import peak_kib
 dataset = seqpipe.readers.Video(file_root=sys.argv[1], cache_dir=sys.argv[2], sequence_length=8, shuffle=True)
-print(dataset.total, len(dataset.requests(1, [5])), peak_kib() / 1024)
+print(dataset.size, len(planned(dataset, 1, [5])), peak_kib() / 1024)
 """
     command = [sys.executable, "-c", program, str(folder.parent), str(cache)]
     out = subprocess.run(

@@ -10,12 +10,11 @@ import pytest
 
 from seqpipe.core import limits
 from seqpipe.errors import DamagedSourceError, DeviceMemoryError, ParameterError
-from seqpipe.readers import Video
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
 from seqpipe.video.engine.engine import PendingRead
 from seqpipe.video.memory import device_bytes
-from tests.support.datasets import assert_true_frames, files, gist
+from tests.support.datasets import assert_true_frames, clips, files, gist
 from tests.support.under_way import SmallDevice, UnderWay
 
 GIB = 2**30
@@ -25,10 +24,10 @@ BATCH = 4 * 6 * 96 * 128 * 3
 
 
 def make(**options):
-    return Video(
+    return clips(
         **{
             "files": files("h264", "vp9"),
-            "sequence_length": 6,
+            "length": 6,
             "step": 2,
             "shuffle": True,
             "threads": 2,
@@ -44,21 +43,21 @@ def under_way(monkeypatch):
 
 def expected_gists():
     with make(prefetch=0) as dataset:
-        return [gist(batch) for batch in dataset.batches(4)]
+        return [gist(batch) for batch in dataset.batch(4)]
 
 
 @pytest.mark.parametrize(
     "options", [{}, {"dtype": "float32"}, {"size": (64, 48)}, {"size": (33, 21), "layout": "FCHW"}]
 )
 def test_the_size_of_a_batch_is_known_before_it_is_decoded(under_way, options):
-    options = {"files": files(*NAMES), "sequence_length": 5, "shuffle": True, **options}
-    with Video(**options, prefetch=0) as dataset:
-        sizes = [sum(sequence.data.nbytes for sequence in batch) for batch in dataset.batches(3)]
+    options = {"files": files(*NAMES), "length": 5, "shuffle": True, **options}
+    with clips(ahead=0, **options) as dataset:
+        sizes = [sum(sequence.data.nbytes for sequence in batch) for batch in dataset.batch(3)]
     several = sum(sizes[1:4])
     for bound, ahead in ((several, 3), (several - 1, 2)):
         under_way.clear()
-        with Video(**options, prefetch=3, prefetch_gib=bound / GIB) as dataset:
-            next(dataset.batches(3))
+        with clips(ahead=3, gib=bound / GIB, **options) as dataset:
+            next(iter(dataset.batch(3)))
         assert len(under_way.begun) == 1 + ahead
 
 
@@ -70,7 +69,7 @@ def test_batches_ahead_stay_within_the_bound_but_one_is_always_under_way(under_w
     expected = expected_gists()[0]
     under_way.clear()
     with make(prefetch=3, prefetch_gib=room * BATCH / GIB) as dataset:
-        batches = dataset.batches(4)
+        batches = dataset.batch(4)
         assert gist(next(batches)) == expected
         assert under_way.seen[0] == [BATCH] * waited_for
         assert under_way.bytes == [BATCH] * after
@@ -81,14 +80,14 @@ def test_batches_ahead_stay_within_the_bound_but_one_is_always_under_way(under_w
 @pytest.mark.parametrize("gib", [0, 1.7 * BATCH / GIB, 2.5 * BATCH / GIB, 100])
 def test_the_bound_changes_no_batch(gib):
     with make(prefetch=2, prefetch_gib=gib) as dataset:
-        assert [gist(batch) for batch in dataset.batches(4)] == expected_gists()
+        assert [gist(batch) for batch in dataset.batch(4)] == expected_gists()
 
 
 def test_files_of_different_sizes_count_by_theirs(under_way):
     small, large = 65 * 97 * 3, 100 * 176 * 3
-    options = {"files": files("odd_vp9", "wide_h264"), "sequence_length": 1, "prefetch": 9}
-    with Video(**options, prefetch_gib=2.5 * large / GIB) as dataset:
-        batches = dataset.batches(1)
+    options = {"files": files("odd_vp9", "wide_h264"), "length": 1, "ahead": 9}
+    with clips(gib=2.5 * large / GIB, **options) as dataset:
+        batches = dataset.batch(1)
         count = len(dataset) // 2
         assert next(batches).shape[2:4] == (65, 97)
         assert under_way.bytes == [small] * math.floor(2.5 * large / small)
@@ -99,14 +98,14 @@ def test_files_of_different_sizes_count_by_theirs(under_way):
 
 def test_batches_larger_than_the_bound_are_told_once(caplog):
     with caplog.at_level(logging.WARNING), make(prefetch_gib=0.25 * BATCH / GIB) as dataset:
-        assert len(list(dataset.batches(4))) == len(dataset.batches(4)) > 2
-        list(dataset.batches(4))
+        assert len(list(dataset.batch(4))) == len(dataset.batch(4)) > 2
+        list(dataset.batch(4))
     (record,) = caplog.records
     assert "a batch takes 0.000824 GiB, and prefetch_gib is 0.000206 GiB" in record.message
     caplog.clear()
     for bound in (BATCH / GIB, 0):  # 0 asks for nothing to be read ahead
         with make(prefetch_gib=bound) as dataset:
-            list(dataset.batches(4))
+            list(dataset.batch(4))
     assert not caplog.records
 
 
@@ -128,7 +127,7 @@ def test_where_there_is_less_room_less_is_read_ahead(monkeypatch, caplog, room):
     with caplog.at_level(logging.WARNING), make(prefetch=5) as dataset:
         found = []
         batch = None
-        batches = dataset.batches(4)
+        batches = dataset.batch(4)
         for batch in batches:
             found.append(gist(batch))
     assert found == expected
@@ -140,7 +139,7 @@ def test_where_there_is_less_room_less_is_read_ahead(monkeypatch, caplog, room):
 def test_a_full_device_is_no_samples_fault(monkeypatch, on_error):
     expected, device = expected_gists(), SmallDevice(monkeypatch, 1)
     with make(on_error=on_error, prefetch_gib=2 * BATCH / GIB) as dataset:
-        batches = dataset.batches(4)
+        batches = dataset.batch(4)
         found = [next(batches)]  # as long as it is held, there is no room
         for _ in range(2):
             with pytest.raises(
@@ -196,7 +195,7 @@ def test_nothing_is_substituted_by_a_device_that_is_full(monkeypatch):
 
     monkeypatch.setattr(PendingRead, "result", failing)
     with make(on_error="substitute", prefetch_gib=0) as dataset:
-        batches = dataset.batches(4)
+        batches = dataset.batch(4)
         with pytest.raises(DeviceMemoryError, match="no room"):
             next(batches)
         assert not answers
@@ -228,17 +227,17 @@ def test_a_quarter_of_the_memory_is_the_default(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{"sequence_length": 10_000_000, "pad_mode": "wrap", "step": 10**9}, {"segments": 10_000_000}]
+    "options", [{"length": 10_000_000, "pad": "wrap", "step": 10**9}, {"count": 10_000_000}]
 )
 def test_a_batch_larger_than_main_memory_is_refused_by_name(monkeypatch, options, tmp_path):
     """Linux promises the memory, and ends the process once it is written to."""
     (tmp_path / "memory.max").write_text(f"{GIB}\n")
     monkeypatch.setattr(limits, "_CGROUP_LIMIT", tmp_path / "memory.max")
-    options = {"files": files("h264"), "size": (16, 16), "prefetch": 0, **options}
-    with Video(**options) as dataset:
+    options = {"files": files("h264"), "size": (16, 16), "ahead": 0, **options}
+    with clips(**options) as dataset:
         said = r"an array \(.*10000000, 16, 16, 3\) uint8 of 7\.15 GiB does not fit into main memory; allowed: 1 GiB"
         with pytest.raises(DeviceMemoryError, match=said):
-            next(dataset.batches(1))
+            next(iter(dataset.batch(1)))
         with pytest.raises(DeviceMemoryError, match=said):
             dataset.sample(0)
 
@@ -246,19 +245,19 @@ def test_a_batch_larger_than_main_memory_is_refused_by_name(monkeypatch, options
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"sequence_length": 10**12, "pad_mode": "edge"}, "sequence_length=1000000000000 is not valid"),
-        ({"segments": 10**12}, "segments=1000000000000 is not valid"),
+        ({"length": 10**12, "pad": "edge"}, "sequence_length=1000000000000 is not valid"),
+        ({"count": 10**12}, "segments=1000000000000 is not valid"),
         (
-            {"sequence_length": 2, "clips_per_video": 10**20},
+            {"length": 2, "per_video": 10**20},
             "clips_per_video=100000000000000000000 is not valid",
         ),
-        ({"sequence_length": 2, "dtype": "float32", "std": 1e300}, r"std=1e\+300 is not valid"),
-        ({"sequence_length": 2, "dtype": "float32", "mean": -1e300}, r"mean=-1e\+300 is not valid"),
+        ({"length": 2, "dtype": "float32", "std": 1e300}, r"std=1e\+300 is not valid"),
+        ({"length": 2, "dtype": "float32", "mean": -1e300}, r"mean=-1e\+300 is not valid"),
     ],
 )
 def test_numbers_that_no_array_counts_are_refused(options, said):
     with pytest.raises(ParameterError, match=said):
-        Video(files=files("h264"), **options)
+        clips(files("h264"), **options)
 
 
 def test_a_batch_of_absurdly_many_samples_is_refused():
@@ -266,4 +265,4 @@ def test_a_batch_of_absurdly_many_samples_is_refused():
         make(prefetch_gib=1e300) as dataset,
         pytest.raises(ParameterError, match=r"batch_size=10.* from 1 to 10000000"),
     ):
-        dataset.batches(10**12, last_batch="fill")
+        dataset.batch(10**12, last="fill")

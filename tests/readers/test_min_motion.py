@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.readers import Range, Video, frame_values
+from seqpipe.readers import Range, frame_values
 from seqpipe.readers.frame_values import FrameMotion
 from seqpipe.video.index.open import IndexOptions
-from tests.support.datasets import assert_resumes
+from tests.support.datasets import assert_resumes, planned
 from tests.support.media import made
 from tests.support.motion import shifted_video
 
@@ -36,8 +36,8 @@ def clips(tmp_path_factory):
 @pytest.fixture
 def make(clips, tmp_path):
     def call(files=clips[:2], **options):
-        plain = {"files": files, "sequence_length": 5, "min_motion": 20, "cache_dir": tmp_path / "cache"}
-        return Video(**{**plain, **options})
+        plain = {"files": files, "length": 5, "min_motion": 20, "cache_dir": tmp_path / "cache"}
+        return clips(**{**plain, **options})
 
     return call
 
@@ -60,46 +60,46 @@ def test_motion_is_that_of_the_video(clips, tmp_path):
 
 def test_windows_come_from_where_something_moves_alone(make):
     with make() as dataset:
-        assert starts(dataset.requests()) == {
+        assert starts(planned(dataset)) == {
             "starts.mp4": [20, 25, 30, 35, 40, 45],
             "stops.mp4": [0, 5, 10, 15, 20, 25],
         }
-        assert len(dataset) == dataset.total == 12
+        assert len(dataset) == dataset.size == 12
     with make(min_motion=0) as dataset:
-        assert dataset.total == 20
+        assert dataset.size == 20
     with make(min_motion=20, stride=2, pad_mode="edge") as dataset:
-        assert starts(dataset.requests())["starts.mp4"] == [20, 30, 40]
+        assert starts(planned(dataset))["starts.mp4"] == [20, 30, 40]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_clips_come_from_there_too(make, seed):
     with make(clips_per_video=8, seed=seed, shuffle=True) as dataset:
         for epoch in range(3):
-            found = starts(dataset.requests(epoch))
+            found = starts(planned(dataset, epoch))
             assert len(found["starts.mp4"]) == len(found["stops.mp4"]) == 8
             assert min(found["starts.mp4"]) >= STILL - 3
             assert max(found["stops.mp4"]) <= MOVING - 2
-        assert dataset.requests(0)[0].frames.tolist() != dataset.requests(1)[0].frames.tolist()
+        assert planned(dataset, 0)[0].frames.tolist() != planned(dataset, 1)[0].frames.tolist()
 
 
 def test_even_clips_are_spread_over_what_moves(make):
     with make(clips_per_video=2, clip_mode="even", min_motion=40) as dataset:
-        assert starts(dataset.requests()) == {"starts.mp4": [20, 45], "stops.mp4": [0, 25]}
+        assert starts(planned(dataset)) == {"starts.mp4": [20, 45], "stops.mp4": [0, 25]}
 
 
 def test_ranges_hold(make, clips):
     with make([clips[0], clips[0]], ranges=[Range(end_frame=30), Range(start_frame=40)]) as dataset:
-        assert [int(sample.frames[0]) for sample in dataset.requests()] == [20, 25, 40, 45]
+        assert [int(sample.frames[0]) for sample in planned(dataset)] == [20, 25, 40, 45]
 
 
 def test_resuming_and_sharding_keep_the_samples(make):
     assert_resumes(lambda: make(shuffle=True, seed=4), batch_size=5)
     with make(shuffle=True) as dataset:
-        whole = sorted((one.index, one.frames.tolist()) for one in dataset.requests(1))
+        whole = sorted((one.index, one.frames.tolist()) for one in planned(dataset, 1))
     parts = []
     for rank in range(3):
         with make(shuffle=True, shard=(rank, 3)) as dataset:
-            parts += [(one.index, one.frames.tolist()) for one in dataset.requests(1)]
+            parts += [(one.index, one.frames.tolist()) for one in planned(dataset, 1)]
     assert sorted(parts) == whole
     with make() as one, make(min_motion=21) as other:
         assert one.fingerprint != other.fingerprint
@@ -107,8 +107,8 @@ def test_resuming_and_sharding_keep_the_samples(make):
 
 def test_a_copy_in_another_process_gives_the_same(make):
     with make(shuffle=True) as dataset, pickle.loads(pickle.dumps(dataset)) as copy:
-        assert [one.frames.tolist() for one in copy.requests()] == [
-            one.frames.tolist() for one in dataset.requests()
+        assert [one.frames.tolist() for one in planned(copy)] == [
+            one.frames.tolist() for one in planned(dataset)
         ]
 
 
@@ -137,11 +137,11 @@ def test_nothing_that_moves_is_an_error(make, clips):
 
 def test_motion_is_computed_once_and_kept_beside_the_index(make, clips, tmp_path, monkeypatch):
     with make(clips[:1]) as dataset:
-        first = starts(dataset.requests())
+        first = starts(planned(dataset))
     with monkeypatch.context() as patch:
         patch.setattr(frame_values, "_motion_of", lambda _: pytest.fail("the motion was computed again"))
         with make(clips[:1]) as dataset:
-            assert starts(dataset.requests()) == first
+            assert starts(planned(dataset)) == first
     (kept,) = (tmp_path / "cache").rglob("*.motion")
     assert kept.stat().st_size < 4 * (STILL + MOVING) + 400
     assert kept.with_suffix(".idx").exists()
@@ -155,14 +155,14 @@ def test_motion_is_computed_once_and_kept_beside_the_index(make, clips, tmp_path
     ):
         kept.write_bytes(damaged)
         with make(clips[:1]) as dataset:
-            assert starts(dataset.requests()) == first
+            assert starts(planned(dataset)) == first
         assert kept.read_bytes() == content
 
 
 def test_a_cache_that_cannot_be_written_is_said_once(make, clips, tmp_path, caplog):
     (tmp_path / "cache").write_text("no folder")
     with caplog.at_level(logging.WARNING), make() as dataset:
-        assert dataset.total == 12
+        assert dataset.size == 12
     about = [record.message for record in caplog.records if "motion" in record.message]
     assert len(about) == 1, about
     assert "the motion of videos cannot be cached" in about[0]
@@ -172,10 +172,10 @@ def test_changed_videos_are_measured_again(make, clips, tmp_path):
     path = tmp_path / "a.mp4"
     shifted_video(path, [0] * 10 + [3 * k for k in range(10)])
     with make([str(path)]) as dataset:
-        assert starts(dataset.requests()) == {"a.mp4": [10, 15]}
+        assert starts(planned(dataset)) == {"a.mp4": [10, 15]}
     shifted_video(path, [3 * k for k in range(11)] + [30] * 10)
     with make([str(path)]) as dataset:
-        assert starts(dataset.requests()) == {"a.mp4": [0, 5]}
+        assert starts(planned(dataset)) == {"a.mp4": [0, 5]}
 
 
 def test_frames_that_are_lost_have_no_motion(tmp_path):
@@ -199,7 +199,7 @@ def _readable(video, number):
     ("options", "said"),
     [
         ({"fps": 10}, "min_motion=20 and fps=10 exclude each other: min_motion goes by frame numbers"),
-        ({"sequence_length": None, "segments": 4}, "segments=4 and min_motion=20 exclude each other"),
+        ({"length": None, "count": 4}, "segments=4 and min_motion=20 exclude each other"),
         ({"min_motion": -1}, "min_motion=-1 is not valid; allowed: a number from 0"),
     ],
 )

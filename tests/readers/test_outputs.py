@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from seqpipe import Clip, videos
 from seqpipe.errors import ParameterError, SourceError
-from seqpipe.readers import SampleRequest, Video
+from seqpipe.readers import SampleRequest
 from seqpipe.sequence import Sequence
 from seqpipe.video.convert.output import OutputSpec
-from tests.support.datasets import files, gist
+from tests.support.datasets import clips, files, gist, planned
 from tests.support.under_way import UnderWay
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -38,11 +39,11 @@ def cut(sequence: Sequence, sample: SampleRequest, epoch: int) -> np.ndarray:
 
 @pytest.mark.parametrize("names", [("h264", "vp9"), ("h264", "odd_vp9", "rotated_90", "wide_h264")])
 def test_each_sample_has_a_window_of_its_own(names):
-    with Video(files=files(*names), sequence_length=6, shuffle=True, seed=3) as dataset:
+    with videos(files(*names), Clip(6), shuffle=True, seed=3) as dataset:
         for epoch in (0, 2):
             dataset.set_epoch(epoch)
-            plain, made = list(dataset.sequences()), list(dataset.batches(4, outputs=cropped))
-            samples = dataset.requests()
+            plain, made = list(dataset.sequences()), list(dataset.batch(4, outputs=cropped))
+            samples = planned(dataset)
             one_by_one = list(dataset.sequences(outputs=cropped))
             assert [batch.stacked is not None for batch in made] == [True] * len(made)
             found = [sequence for batch in made for sequence in batch]
@@ -60,8 +61,8 @@ def test_shapes_that_differ_make_a_list():
     def half_of_some(samples, epoch):
         return [OutputSpec(size=(16, 20 + 10 * (sample.index % 2))) for sample in samples]
 
-    with Video(files=files("h264"), sequence_length=4) as dataset:
-        batch = next(dataset.batches(3, outputs=half_of_some))
+    with videos(files("h264"), Clip(4)) as dataset:
+        batch = next(iter(dataset.batch(3, outputs=half_of_some)))
         assert batch.stacked is None
         assert [sequence.shape for sequence in batch] == [(4, 16, 20 + 10 * (n % 2), 3) for n in range(3)]
 
@@ -75,8 +76,8 @@ def test_outputs_are_asked_for_once_and_before_a_batch_is_waited_for(prefetch, a
         calls.append([sample.index for sample in samples])
         return cropped(samples, epoch)
 
-    with Video(files=files("h264"), sequence_length=4, prefetch=prefetch) as dataset:
-        batches = iter(dataset.batches(2, outputs=counted))
+    with videos(files("h264"), Clip(4)).prefetch(prefetch) as dataset:
+        batches = iter(dataset.batch(2, outputs=counted))
         calls.clear()
         next(batches)
         assert len(calls) == asked
@@ -87,16 +88,16 @@ def test_outputs_are_asked_for_once_and_before_a_batch_is_waited_for(prefetch, a
 
 def test_a_state_goes_on_with_the_same_outputs():
     def make():
-        return Video(files=files("h264", "vp9"), sequence_length=6, shuffle=True, seed=1)
+        return videos(files("h264", "vp9"), Clip(6), shuffle=True, seed=1)
 
     with make() as dataset:
         dataset.set_epoch(1)
-        passing = dataset.batches(4, outputs=cropped)
+        passing = dataset.batch(4, outputs=cropped)
         next(passing)
         state = json.loads(json.dumps(passing.state_dict()))
         rest = [gist(batch) for batch in passing]
     with make() as other:
-        again = other.batches(4, outputs=cropped)
+        again = other.batch(4, outputs=cropped)
         again.load_state_dict(state)
         assert [gist(batch) for batch in again] == rest
 
@@ -105,11 +106,9 @@ def test_a_state_goes_on_with_the_same_outputs():
 def test_padding_is_the_same_color_in_other_outputs(layout):
     """Not the same number: it goes through mean and std, each channel's own."""
     output = OutputSpec(dtype="float32", mean=MEAN, std=STD, layout=layout)
-    with Video(
-        files=files("h264"), sequence_length=7, stride=20, pad_mode="constant", fill_value=51
-    ) as dataset:
-        (batch,) = dataset.batches(4, outputs=lambda samples, _: [output] * len(samples))
-        padded = batch.frames < 0
+    with videos(files("h264"), Clip(7, stride=20, pad="constant", fill=51)) as dataset:
+        (batch,) = dataset.batch(4, outputs=lambda samples, _: [output] * len(samples))
+        padded = batch["frames"] < 0
         pixels = batch.numpy() if layout == "FHWC" else np.moveaxis(batch.numpy(), 2, -1)
     assert 0 < padded.sum() < padded.size
     wanted = np.float32((0.2 - np.array(MEAN)) / STD)
@@ -131,10 +130,10 @@ def test_padding_is_the_same_color_in_other_outputs(layout):
     ],
 )
 def test_a_fill_value_in_another_output(value, plain, output, wanted):
-    options = {"sequence_length": 2, "step": 47, "pad_mode": "constant", "fill_value": value, **plain}
-    with Video(files=files("h264"), **options) as dataset:
-        batch = next(dataset.batches(2, outputs=lambda samples, _: [OutputSpec(**output)] * len(samples)))
-    assert batch.frames[1].tolist() == [47, -1]
+    options = {"length": 2, "step": 47, "pad": "constant", "fill": value, **plain}
+    with clips(files("h264"), **options) as dataset:
+        batch = next(dataset.batch(2, outputs=lambda samples, _: [OutputSpec(**output)] * len(samples)))
+    assert batch["frames"][1].tolist() == [47, -1]
     colors = batch.numpy()[1, 1].reshape(-1, 3)
     assert (colors == colors[0]).all()
     assert colors[0].tolist() == pytest.approx(np.broadcast_to(wanted, 3).tolist(), rel=1e-3)
@@ -147,8 +146,8 @@ def test_what_pictures_do_not_have_is_raised_in_its_turn(on_error):
     def too_large(samples, epoch):
         return [OutputSpec(crop=(0, 0, 96, 128) if s.index < 9 else (0, 1, 96, 128)) for s in samples]
 
-    with Video(files=files("h264"), sequence_length=4, on_error=on_error) as dataset:
-        batches, found = iter(dataset.batches(4, outputs=too_large)), []
+    with videos(files("h264"), Clip(4), on_error=on_error) as dataset:
+        batches, found = iter(dataset.batch(4, outputs=too_large)), []
         for number in range(len(batches)):
             if number < 2:
                 found.append(len(next(batches)))
@@ -176,35 +175,35 @@ def test_what_pictures_do_not_have_is_raised_in_its_turn(on_error):
 )
 def test_outputs_that_are_none(given, message):
     with (
-        Video(files=files("h264"), sequence_length=4) as dataset,
+        videos(files("h264"), Clip(4)) as dataset,
         pytest.raises(ParameterError, match=message),
     ):
-        next(dataset.batches(4, outputs=given))
+        next(iter(dataset.batch(4, outputs=given)))
 
 
 def test_a_padded_batch_has_no_outputs():
     with (
-        Video(files=files("h264"), sequence_length=4) as dataset,
+        videos(files("h264"), Clip(4)) as dataset,
         pytest.raises(ParameterError, match="ragged='pad' and outputs exclude one another"),
     ):
-        dataset.batches(4, ragged="pad", outputs=cropped)
+        dataset.batch(4, ragged="pad", outputs=cropped)
 
 
 def test_samples_that_cannot_be_read_are_left_out_or_substituted():
     """And a substitute has the output that it has in its own place."""
     names = ("h264_lost_reference", "h264", "vp9")
-    with Video(files=files(*names), sequence_length=6, on_error="substitute") as dataset:
+    with videos(files(*names), Clip(6), on_error="substitute") as dataset:
         plain = {}
-        for sample in dataset.requests():
+        for sample in planned(dataset):
             try:
                 plain[sample.index] = dataset.sample(sample.index), sample
             except SourceError:
                 continue
-        batches = list(dataset.batches(4, outputs=cropped))
+        batches = list(dataset.batch(4, outputs=cropped))
         assert any("substituted" in loss.fate for loss in dataset.report().losses)
-    assert sum(map(len, batches)) == len(dataset.requests()) > len(plain)
+    assert sum(map(len, batches)) == len(planned(dataset)) > len(plain)
     for batch in batches:
-        for sequence, index in zip(batch, batch.indices.tolist(), strict=True):
+        for sequence, index in zip(batch, batch["index"].tolist(), strict=True):
             whole, sample = plain[index]
             np.testing.assert_array_equal(sequence.numpy(), cut(whole, sample, 0))
 
@@ -213,18 +212,18 @@ def test_what_batches_hold_is_known_beforehand(monkeypatch):
     def small(samples, epoch):
         return [OutputSpec(size=(10 + sample.index, 8), dtype="float16") for sample in samples]
 
-    under_way, options = UnderWay(monkeypatch), {"files": files("h264", "wide_h264"), "sequence_length": 4}
-    with Video(**options) as dataset:
+    under_way, options = UnderWay(monkeypatch), {"files": files("h264", "wide_h264"), "length": 4}
+    with clips(**options) as dataset:
         sizes = [sequence.data.nbytes for sequence in dataset.sequences(outputs=small)]
     assert sizes[0] != sizes[-1]
     several = sum(sizes[2:6])  # two batches of two that follow the first
     for bound, ahead in ((several, 2), (several - 1, 1)):
         under_way.clear()
-        with Video(**options, prefetch=2, prefetch_gib=bound / 2**30) as dataset:
-            next(dataset.batches(2, outputs=small))
+        with clips(ahead=2, gib=bound / 2**30, **options) as dataset:
+            next(iter(dataset.batch(2, outputs=small)))
         assert len(under_way.begun) == 1 + ahead
     for bound, group in ((100 * sum(sizes[:8]), 8), (2 * sum(sizes[:8]) // 8 * 3, 3)):
         under_way.clear()
-        with Video(**options, threads=8, prefetch_gib=bound / 2**30) as dataset:
+        with clips(threads=8, gib=bound / 2**30, **options) as dataset:
             next(dataset.sequences(outputs=small))
         assert under_way.begun[0] == group

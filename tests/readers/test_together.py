@@ -10,19 +10,18 @@ from hypothesis import strategies as st
 from seqpipe import ops
 from seqpipe.errors import ParameterError
 from seqpipe.pipeline import Augmented
-from seqpipe.readers import Video
 from seqpipe.sampling import EpochOrder
-from tests.support.datasets import assert_resumes, files
+from tests.support.datasets import assert_resumes, clips, files
 
 
 def reader(**options):
     options = {
         "files": files("h264", "hevc", "vp9"),
-        "sequence_length": 4,
+        "length": 4,
         "shuffle": True,
         "seed": 2,
     } | options
-    return Video(**options)
+    return clips(**options)
 
 
 @given(
@@ -60,7 +59,7 @@ def test_clips_of_a_video_follow_one_another_and_share_its_decoding():
     counts = {}
     for together in (False, True):
         with reader(clips_per_video=4, sequence_length=16, clips_together=together, prefetch=0) as videos:
-            batches = list(videos.batches(4))
+            batches = list(videos.batch(4))
             counts[together] = videos.stats()["frames"]["cpu"]
             sources = [len(set(batch.sources)) for batch in batches]
             samples = {int(i): f.tolist() for b in batches for i, f in zip(b.indices, b.frames, strict=True)}
@@ -73,21 +72,21 @@ def test_clips_of_a_video_follow_one_another_and_share_its_decoding():
 def test_a_sample_that_comes_again_has_the_same_frames_and_another_augmentation():
     chain = ops.RandomResizedCrop(size=(32, 32))
     with reader(clips_per_video=2, repeats=3) as videos, reader(clips_per_video=2) as once:
-        assert (videos.total, len(videos)) == (18, 18)
+        assert (videos.size, len(videos)) == (18, 18)
         with Augmented(videos, chain) as dataset:
-            (batch,) = dataset.batches(18)
+            (batch,) = dataset.batch(18)
             decoded = videos.stats()["frames"]["cpu"]
         assert decoded <= 6 * 4, "each is decoded once"
-        rows = batch.indices.reshape(-1, 3)
+        rows = batch["index"].reshape(-1, 3)
         assert (rows == rows[:, :1] + np.arange(3)).all()
-        frames = batch.frames.reshape(-1, 3, 4)
+        frames = batch["frames"].reshape(-1, 3, 4)
         assert (frames == frames[:, :1]).all()
-        assert {int(i) // 3: f.tolist() for i, f in zip(batch.indices, batch.frames, strict=True)} == {
-            int(i): f.tolist() for b in once.batches(6) for i, f in zip(b.indices, b.frames, strict=True)
+        assert {int(i) // 3: f.tolist() for i, f in zip(batch["index"], batch["frames"], strict=True)} == {
+            int(i): f.tolist() for b in once.batch(6) for i, f in zip(b.indices, b.frames, strict=True)
         }
         pixels = [sequence.numpy().tobytes() for sequence in batch]
         assert len(set(pixels)) == 18
-        assert videos.videos(batch.indices).tolist() == (batch.indices // 6).tolist()
+        assert videos.videos(batch["index"]).tolist() == (batch["index"] // 6).tolist()
 
 
 def test_any_state_resumes_with_blocks():
@@ -97,9 +96,9 @@ def test_any_state_resumes_with_blocks():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"clips_together": True}, "clips_together=True has no meaning without clips_per_video"),
+        ({"together": True}, "clips_together=True has no meaning without clips_per_video"),
         (
-            {"clips_together": 1, "clips_per_video": 2},
+            {"together": 1, "per_video": 2},
             "clips_together=1 is not valid; allowed: True or False",
         ),
         ({"repeats": 0}, "repeats=0 is not valid; allowed: a whole number from 1"),

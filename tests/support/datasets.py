@@ -65,7 +65,7 @@ def clips(source: Any, *, folder: bool = False, **options: Any) -> Dataset:
     if ahead:
         dataset = dataset.prefetch(ahead.get("ahead", 2), ahead.get("gib"))
     if shard:
-        dataset = dataset.shard(*shard.pop("shard"), **shard)
+        dataset = dataset.shard(*shard.pop("shard", (0, 1)), **shard)
     return dataset.batch(batch.pop("batch"), **batch) if batch else dataset
 
 
