@@ -16,7 +16,7 @@ from ..parts import Metadata, Part, Sample
 from ..readers.params import TORCH_ADAPTER
 from ..sequence import Batch, Sequence
 
-__all__ = ["Collated", "Samples", "collated", "described", "first_error", "spatial"]
+__all__ = ["Collated", "Samples", "collated", "described", "first_error", "source_of", "spatial"]
 
 
 class Samples(Sample):
@@ -104,10 +104,11 @@ def collated(
     parts = {
         name: _column([row[name] for row in rows], index, stacked.get(name), pad_fill) for name in rows[0]
     }
-    return Collated(parts, index, tuple(_source_of(row) for row in rows))
+    return Collated(parts, index, tuple(source_of(row) for row in rows))
 
 
-def _source_of(parts: Mapping[str, Any]) -> str:
+def source_of(parts: Mapping[str, Any]) -> str:
+    """Return the path or URL of a sample, as far as its parts know it."""
     for value in parts.values():
         data = value.data if isinstance(value, Part) else value
         if isinstance(data, Sequence) and data.source:

@@ -25,6 +25,7 @@ __all__ = [
     "frames_of",
     "gist",
     "gists",
+    "images",
     "planned",
     "shown",
 ]
@@ -93,6 +94,11 @@ def assert_true_frames(sequence: Sequence) -> None:
     for frame, picture in zip(sequence.frames.tolist(), sequence.numpy(), strict=True):
         if frame >= 0:
             assert find(picture)[0] == known[frame], f"{sequence.source} frame {frame}"
+
+
+def images(samples: Any) -> list[Any]:
+    """The images of all samples, or batches, of an epoch or a data set."""
+    return [one["image"] for one in samples]
 
 
 def gist(batch: Any) -> tuple[Any, ...]:
