@@ -189,7 +189,9 @@ class Dataset(Closing):
         """
         rank, world = check_shard((rank, world))
         if _EVEN.check(even) and getattr(self.source, "dealt", None) is None:
-            self.order.share(0, rank, world, even=even, stick=_STICK.check(stick))  # raises now, not at the first batch
+            self.order.share(
+                0, rank, world, even=even, stick=_STICK.check(stick)
+            )  # raises now, not at the first batch
         return self._replaced(rank=rank, world=world, even=even, stick=_STICK.check(stick))
 
     def prefetch(self, batches: int = 2, gib: float | None = None) -> Dataset:

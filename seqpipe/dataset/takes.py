@@ -13,7 +13,18 @@ from ..core.padding import PadMode
 from ..errors import ParameterError
 from ..sampling.params import ClipMode, SegmentMode
 
-__all__ = ["At", "Clip", "Every", "Grid", "Patch", "Segments", "VideoTake", "VolumeTake", "Whole", "in_words_of"]
+__all__ = [
+    "At",
+    "Clip",
+    "Every",
+    "Grid",
+    "Patch",
+    "Segments",
+    "VideoTake",
+    "VolumeTake",
+    "Whole",
+    "in_words_of",
+]
 
 Around: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
 
@@ -23,7 +34,9 @@ class _Take:
 
     def __repr__(self) -> str:
         given = [one for one in fields(self) if getattr(self, one.name) != one.default]  # type: ignore[arg-type]  # dataclasses
-        return f"{type(self).__name__}({', '.join(f'{one.name}={getattr(self, one.name)!r}' for one in given)})"
+        return (
+            f"{type(self).__name__}({', '.join(f'{one.name}={getattr(self, one.name)!r}' for one in given)})"
+        )
 
 
 @dataclass(frozen=True, repr=False)
