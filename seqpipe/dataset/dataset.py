@@ -82,6 +82,7 @@ class Dataset(Closing):
     gib: float | None = None
     fusing: Fuse = "surface"
     _open: WeakSet[Executor] = field(default_factory=WeakSet, init=False, repr=False)
+    _told: set[str] = field(default_factory=set, init=False, repr=False)
 
     # ---------------------------------------------------------------- description
 
@@ -246,9 +247,8 @@ class Dataset(Closing):
 
     def _replaced(self, **fields: Any) -> Dataset:
         result = replace(self, **fields)
-        object.__setattr__(
-            result, "_open", self._open
-        )  # closing any of them stops all iterators of the source
+        for shared in ("_open", "_told"):  # closing any of them stops all iterators of the source
+            object.__setattr__(result, shared, getattr(self, shared))
         return result
 
     # ---------------------------------------------------------------- facts
@@ -445,7 +445,6 @@ class Dataset(Closing):
         own = getattr(self.source, "dealt", None)  # a source that is read from front to back
         if own is not None:
             return own(self.batch_size or 1, self.rank, self.world, limit)
-        sized: dict[str, Any] = {"batch_size": self.batch_size or _GROUP, "last": self.last}
         fill = getattr(self.source, "fill", 0)
         return Dealt(
             self.source,
@@ -453,7 +452,8 @@ class Dataset(Closing):
             None if parts is None else parts.head,
             self.rank,
             self.world,
-            **sized,
+            self.batch_size or self._group(limit),
+            last=self.last,
             even=self.even,
             stick=self.stick,
             pad_fill=fill if self.ragged == "pad" else None,
@@ -461,7 +461,16 @@ class Dataset(Closing):
             limit_bytes=limit,
             done=done,
             turn=turn,
+            told=self._told,
         )
+
+    def _group(self, limit: int) -> int:
+        """Return the number of single samples that are read together: fewer where two groups exceed the limit."""
+        parts, _ = self.fused
+        count = min(_GROUP, self.size)
+        head = None if parts is None else parts.head
+        nbytes = self.source.plan(0, np.arange(count), head).nbytes if count else 0
+        return max(1, min(_GROUP, limit * count // max(1, 2 * nbytes)))
 
     @property
     def _by_sample(self) -> tuple[DatasetStage, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -10,10 +11,13 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError, StateError
+from ..pipeline.executor import gib
 from ..pipeline.source import BatchSamples, BatchSource, EmptyBatchError, Fetched, Ticket
 from ..sampling.dealing import History, SampleOrder, Share
 from .samples import collated, first_error
 from .source import ReadPlan, ReadResult, SampleSource
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["BatchSteps", "Dealt", "Last"]
 
@@ -85,6 +89,7 @@ class Dealt(BatchSource):
         limit_bytes: limit in bytes for batches that are read ahead.
         done: what earlier numbers of ranks have read of the epoch.
         turn: (number, count) of workers that share the rank's batches in turns.
+        told: what has been logged for the data set.
     """
 
     source: SampleSource
@@ -101,6 +106,7 @@ class Dealt(BatchSource):
     limit_bytes: int | None = None
     done: History = ()
     turn: tuple[int, int] = (0, 1)
+    told: set[str] = field(default_factory=set)
     _epoch: int = field(default=0, init=False)
     _position: int = field(default=0, init=False)
     _first: int | None = field(default=None, init=False)
@@ -145,6 +151,13 @@ class Dealt(BatchSource):
         plan = self._plan()
         if plan is None:
             return None
+        if self.limit_bytes and plan.nbytes > self.limit_bytes and "large" not in self.told:
+            self.told.add("large")
+            _log.warning(
+                "a batch takes %s, and prefetch(gib=…) allows %s: batches are read one at a time",
+                gib(plan.nbytes),
+                gib(self.limit_bytes),
+            )
         work = self.source.begin(plan, stack=not self.single)
         first = self._next
         self._planned = None
