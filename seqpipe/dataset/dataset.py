@@ -29,7 +29,7 @@ from .dealt import Dealt, Last
 from .epoch import Epoch, finished
 from .samples import Samples, collated, first_error
 from .source import ReadResult, SampleSource
-from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of
+from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of, with_padding
 from .state import loaded
 
 if TYPE_CHECKING:
@@ -326,8 +326,12 @@ class Dataset(Closing):
     def fused(self) -> tuple[Split | None, tuple[DatasetStage, ...]]:
         """The first chain, split into what the source applies and the rest; and the stages that remain."""
         stages, output = self.stages, getattr(self.source, "output", None)
+        if self.ragged == "pad":
+            steps = self.steps[: self.batched_at]
+            before = sum(len(one.chain.ops) if isinstance(one, OperatorStage) else 1 for one in steps)
+            stages = with_padding(stages, before, getattr(self.source, "fill", 0))
         first = stages[0] if stages else None
-        if output is None or not isinstance(first, OperatorStage) or self.ragged == "pad":
+        if output is None or not isinstance(first, OperatorStage):
             return None, stages
         parts = split(first.chain, output, self.fusing, getattr(self.source, "layout", None))
         rest = () if parts.tail is None else (OperatorStage(parts.tail),)
@@ -445,7 +449,6 @@ class Dataset(Closing):
         own = getattr(self.source, "dealt", None)  # a source that is read from front to back
         if own is not None:
             return own(self.batch_size or 1, self.rank, self.world, limit)
-        fill = getattr(self.source, "fill", 0)
         return Dealt(
             self.source,
             self.order,
@@ -456,7 +459,6 @@ class Dataset(Closing):
             last=self.last,
             even=self.even,
             stick=self.stick,
-            pad_fill=fill if self.ragged == "pad" else None,
             single=self.is_single or bool(self._by_sample),
             limit_bytes=limit,
             done=done,
@@ -485,8 +487,7 @@ class Dataset(Closing):
         if not rest:
             return None
         by_sample = rest if self.is_single else self._by_sample
-        pad_fill = getattr(self.source, "fill", 0) if self.ragged == "pad" else None
-        return Computation(by_sample, rest[len(by_sample) :], self.finished, self.is_single, pad_fill)
+        return Computation(by_sample, rest[len(by_sample) :], self.finished, self.is_single)
 
     def finished(self, parts: Mapping[str, Any], epoch: int, index: Any) -> Samples:
         """Return parts after operators as samples, with what their batch knows and what follows from the index."""

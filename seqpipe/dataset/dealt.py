@@ -84,7 +84,6 @@ class Dealt(BatchSource):
         last: policy for an incomplete last batch.
         even: whether all ranks get equally many samples.
         stick: whether a rank reads the same samples in every epoch.
-        pad_fill: value that pads samples of different sizes to one; None leaves them a list.
         single: whether samples are handed on one by one, as a list of outcomes.
         limit_bytes: limit in bytes for batches that are read ahead.
         done: what earlier numbers of ranks have read of the epoch.
@@ -101,7 +100,6 @@ class Dealt(BatchSource):
     last: Last = "partial"
     even: bool = False
     stick: bool = False
-    pad_fill: float | None = None
     single: bool = False
     limit_bytes: int | None = None
     done: History = ()
@@ -189,7 +187,7 @@ class Dealt(BatchSource):
         if not samples:
             raise EmptyBatchError("no sample of a batch can be read", advice="See the data set's report()")
         stacked = read.stacked if len(samples) == len(read.outcomes) else {}
-        result = collated(samples, stacked, pad_fill=self.pad_fill)
+        result = collated(samples, stacked)
         lost = len(read.outcomes) - len(samples)
         batch = BatchSamples(ticket.epoch, result.index, len(samples), result.sources)
         return Fetched(((result.parts, lost),), batch)

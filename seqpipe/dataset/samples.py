@@ -16,7 +16,7 @@ from ..parts import Metadata, Part, Sample
 from ..readers.params import TORCH_ADAPTER
 from ..sequence import Batch, Sequence
 
-__all__ = ["Collated", "Samples", "collated", "described", "first_error", "source_of", "spatial"]
+__all__ = ["Collated", "Samples", "collated", "described", "first_error", "padded", "source_of", "spatial"]
 
 
 class Samples(Sample):
@@ -86,24 +86,16 @@ class Collated:
     sources: tuple[str, ...]
 
 
-def collated(
-    samples: Seq[tuple[int, dict[str, Any]]],
-    stacked: Mapping[str, Array],
-    *,
-    pad_fill: float | None = None,
-) -> Collated:
+def collated(samples: Seq[tuple[int, dict[str, Any]]], stacked: Mapping[str, Array]) -> Collated:
     """Return samples as one batch.
 
     Args:
         samples: index and parts of each, at least one.
         stacked: arrays that hold a part of all samples.
-        pad_fill: value that pads sequences of different sizes to one; None leaves them a list.
     """
     index = np.array([number for number, _ in samples], dtype=np.int64)
     rows = [parts for _, parts in samples]
-    parts = {
-        name: _column([row[name] for row in rows], index, stacked.get(name), pad_fill) for name in rows[0]
-    }
+    parts = {name: _column([row[name] for row in rows], index, stacked.get(name)) for name in rows[0]}
     return Collated(parts, index, tuple(source_of(row) for row in rows))
 
 
@@ -116,43 +108,36 @@ def source_of(parts: Mapping[str, Any]) -> str:
     return ""
 
 
-def _column(values: list[Any], index: IntArray, stacked: Array | None, pad_fill: float | None) -> Any:
+def _column(values: list[Any], index: IntArray, stacked: Array | None) -> Any:
     """Return the values of one part of all samples."""
     first = values[0]
     if isinstance(first, Part) and not isinstance(first, Metadata):
         data = [value.data for value in values]
-        return first.with_data(
-            _column(data, index, stacked, pad_fill) if isinstance(data[0], Sequence) else data
-        )
+        return first.with_data(_column(data, index, stacked) if isinstance(data[0], Sequence) else data)
     if isinstance(first, Metadata):
         values = [value.data for value in values]
     if isinstance(first, Sequence):
-        return _batch(values, index, stacked, pad_fill)
+        return _batch(values, index, stacked)
     if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in values):
         return np.array(values)
     alike = all(isinstance(value, np.ndarray) for value in values) and len({v.shape for v in values}) == 1
     return np.stack(values) if alike else list(values)
 
 
-def _batch(
-    sequences: Iterable[Sequence], index: IntArray, stacked: Array | None, pad_fill: float | None
-) -> Batch:
+def _batch(sequences: Iterable[Sequence], index: IntArray, stacked: Array | None) -> Batch:
     sequences = tuple(sequences)
     labels = [sequence.label for sequence in sequences]
     known: dict[str, Any] = {"labels": np.array(labels), "indices": index}
     if sequences[0].frames is None and all(isinstance(label, int) and label == -1 for label in labels):
         known.pop("labels")  # volumes and single images have none
-    if pad_fill is not None:
-        return _padded(sequences, stacked, pad_fill, known)
     if stacked is None:
         return Batch.of(sequences, **known)
     return Batch(sequences, stacked=stacked, **known)
 
 
-def _padded(
-    sequences: tuple[Sequence, ...], stacked: Array | None, fill: float, known: dict[str, Any]
-) -> Batch:
-    """Return sequences padded at the bottom and right to one size, with a mask that is True for their pixels."""
+def padded(batch: Batch, fill: float) -> Batch:
+    """Return a batch padded at the bottom and right to one size, with a mask that is True for its pixels."""
+    sequences, stacked = batch.sequences, batch.stacked
     shapes = [
         tuple(n for axis, n in zip(s.layout, s.shape, strict=True) if axis in "FDHW") for s in sequences
     ]
@@ -167,7 +152,7 @@ def _padded(
         for target, sequence in zip(stacked, sequences, strict=True):
             target[tuple(slice(length) for length in sequence.shape)] = sequence.data
         sequences = tuple(replace(s, data=data) for s, data in zip(sequences, stacked, strict=True))
-    return Batch(sequences, stacked=stacked, mask=mask, **known)
+    return replace(batch, sequences=sequences, stacked=stacked, mask=mask)
 
 
 def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any) -> dict[str, Any]:

@@ -338,10 +338,13 @@ def folders(
     arguments = taken.arguments()
     for name in ("fps", "min_motion"):
         if arguments.pop(name, None) is not None:
-            raise ParameterError(f"{name} needs times, and folders of frames have none", source="folders")
+            raise ParameterError(f"{name} needs times, and folders of frames have none", source="Clip")
     together = arguments.pop("clips_together", False)
     if together:
-        raise ParameterError("together has no meaning for single images", source="folders")
+        raise ParameterError("together has no meaning for single images", source="Clip")
+    if labels is not None and isinstance(source, (Listing, str, os.PathLike)):
+        given = "a listing" if isinstance(source, Listing) else "a folder of folders"
+        raise ParameterError(f"labels and {given} exclude one another", source="folders", allowed="a list")
     if isinstance(source, Listing):
         listed: dict[str, Any] = {"videos": source}
     elif isinstance(source, (str, os.PathLike)):

@@ -97,10 +97,11 @@ def test_what_pictures_do_not_have_is_raised_in_its_turn(on_error):
         assert not dataset.report().losses
 
 
-def test_a_padded_batch_of_windows_has_a_mask():
-    resize = ops.Resize(resize_shorter=24)
-    with videos(files(*SIZES), Clip(4)) as whole:
-        dataset = whole.map(resize)
+@pytest.mark.parametrize("fuse", ["surface", "none"])
+def test_samples_are_padded_after_the_operators_before_the_batch(fuse):
+    chain = ops.Chain(ops.Resize(resize_shorter=24), ops.Flip(p=0.5))
+    with videos(files(*SIZES), Clip(4)).fuse(fuse) as whole:
+        dataset = whole.map(chain)
         plain = {one["index"]: one["image"].numpy() for one in dataset}
         for batch in dataset.batch(8, ragged="pad"):
             for index, pixels, mask in zip(
@@ -110,6 +111,22 @@ def test_a_padded_batch_of_windows_has_a_mask():
                 np.testing.assert_array_equal(pixels[:, :rows, :columns], plain[index])
                 assert mask[:, :rows, :columns].all()
                 assert mask.sum() == 4 * rows * columns
+
+
+def test_operators_behind_the_batch_act_on_padded_pixels_with_the_same_draws():
+    """As if all operators stood before the batch, of which those of one name draw differently."""
+    flips = [ops.Flip(p=0.5), ops.Flip(p=0.5)]
+    with videos(files(*SIZES), Clip(4)) as whole:
+        one, other = whole.map(*flips).batch(8), whole.map(flips[0]).batch(8, ragged="pad").map(flips[1])
+        assert one.fingerprint == other.fingerprint
+        same = whole.map(flips[0]).batch(8).map(flips[1])
+        for batch, padded, again in zip(images(one), images(other), images(same), strict=True):
+            assert {sequence.shape for sequence in padded} == {padded.shape[1:]}
+            for sequence, pixels, equal in zip(batch, padded, again, strict=True):
+                np.testing.assert_array_equal(equal.numpy(), sequence.numpy())
+                rows, columns = sequence.shape[1:3]
+                found = [pixels.numpy()[:, :rows, :columns], pixels.numpy()[:, :rows, -columns:]]
+                assert any((window == sequence.numpy()).all() for window in found)
 
 
 def test_a_substitute_has_the_window_of_its_own():
