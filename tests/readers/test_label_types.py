@@ -12,10 +12,12 @@ from seqpipe.errors import ManifestError, ParameterError
 from seqpipe.readers import Listing, list_videos
 from tests.support.datasets import clips, files
 
+COLUMNS = ("subject", "age", "weight", "code")
 
-def batch_of(**options):
-    with clips(count=2, **options) as reader:
-        (batch,) = reader.batch(4)
+
+def batch_of(source, **options):
+    with clips(source, count=2, batch=4, **options) as dataset:
+        (batch,) = dataset
     return batch
 
 
@@ -38,10 +40,14 @@ def batch_of(**options):
     ],
 )
 def test_labels_of_each_type(labels, options, dtype, wanted):
-    batch = batch_of(files=files("h264", "vp9"), labels=labels, **options)
+    batch = batch_of(files("h264", "vp9"), labels=labels, **options)
     assert batch["label"].dtype == dtype
     assert batch["label"].tolist() == wanted
-    assert ops.Flip()(batch).labels.tolist() == wanted, "operators hand labels through"
+    assert ops.Flip()(batch["image"]).labels.tolist() == wanted, "operators hand labels through"
+    with clips(files("h264", "vp9"), labels=labels, count=2, **options).map(ops.Flip()) as dataset:
+        assert [np.asarray(one["label"]).tolist() for one in dataset] == wanted
+        (fused,) = dataset.batch(2)
+    assert (fused["label"].dtype, fused["label"].tolist()) == (dtype, wanted)
 
 
 @pytest.mark.parametrize(
@@ -79,15 +85,19 @@ def test_further_columns_come_with_batches(tmp_path):
     path.write_text(
         f"path,subject,age,weight,code\n{one},anna,31,70.5,007\n{two},bert,8,20,010\n", encoding="utf-8"
     )
-    batch = batch_of(manifest=path)
-    assert {name: getattr(v, "tolist", lambda v=v: v)() for name, v in batch.columns.items()} == {
+    batch = batch_of(path)
+    assert {name: getattr(v, "tolist", lambda v=v: v)() for name, v in batch.items() if name in COLUMNS} == {
         "subject": ("anna", "bert"),
         "age": [31, 8],
         "weight": [70.5, 20.0],
         "code": ("007", "010"),
     }
-    assert fn.resize(batch, size=(20, 20)).columns["age"].tolist() == [31, 8]
-    assert batch[1].fields["code"] == "010"
+    image = batch["image"]
+    assert fn.resize(image, size=(20, 20)).columns["age"].tolist() == [31, 8]
+    assert image[1].fields["code"] == "010"
+    with clips(path, count=2).map(ops.Resize(size=(20, 20))) as dataset:
+        assert [(one["subject"], one["age"]) for one in dataset] == [("anna", 31), ("bert", 8)]
+        assert {*COLUMNS} <= {*dataset.types}
 
 
 def test_further_columns_of_json(tmp_path):
@@ -98,11 +108,11 @@ def test_further_columns_of_json(tmp_path):
     ]
     path = tmp_path / "list.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    batch = batch_of(manifest=path, label_type="vector")
+    batch = batch_of(path, label_type="vector")
     assert batch["label"].tolist() == [[0.5, 1], [2, 3]]
-    assert [boxes.shape for boxes in batch.columns["boxes"]] == [(1, 4), (2, 4)]
-    assert batch.columns["note"] == (None, "x")
-    assert batch.columns["ok"].tolist() == [True, False]
+    assert [boxes.shape for boxes in batch["boxes"]] == [(1, 4), (2, 4)]
+    assert batch["note"] == (None, "x")
+    assert batch["ok"].tolist() == [True, False]
     with pytest.raises(ManifestError, match=r"line 1: the label \[0.5, 1\] is not a whole number"):
         videos(path, Segments(1))
 
@@ -165,12 +175,12 @@ def test_a_reader_of_a_part():
     parts = list_videos(files=files("h264", "hevc", "vp9"), labels=[0, 1, 2]).split((0.4, 0.6), seed=0)
     seen = []
     for part in parts:
-        with videos(part, Segments(1)) as reader:
-            seen += [label for batch in reader.batch(3) for label in batch["label"].tolist()]
+        with videos(part, Segments(1)).batch(3) as dataset:
+            seen += [label for batch in dataset for label in batch["label"].tolist()]
     assert sorted(seen) == [0, 1, 2]
-    with pytest.raises(ParameterError, match="videos and labels exclude one another"):
-        clips(parts[0], labels=[1], count=1)
-    with pytest.raises(ParameterError, match=r"videos is a list.*Pass paths as files"):
+    with pytest.raises(
+        ParameterError, match="files is empty"
+    ):
         videos([], Segments(1))
     with pytest.raises(ParameterError, match="videos is empty"):
         videos(parts[0].where(lambda _: False), Segments(1))
