@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -16,7 +16,20 @@ from ..parts import Metadata, Part, Sample
 from ..readers.params import TORCH_ADAPTER
 from ..sequence import Batch, Sequence
 
-__all__ = ["Collated", "Samples", "collated", "described", "first_error", "padded", "source_of", "spatial"]
+__all__ = [
+    "Collated",
+    "Samples",
+    "collated",
+    "column_part",
+    "described",
+    "first_error",
+    "padded",
+    "source_of",
+    "spatial",
+]
+
+
+_KNOWN = frozenset(("label", "timestamps", "frames", "mask", "index", "video"))
 
 
 class Samples(Sample):
@@ -172,19 +185,24 @@ def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any)
         known = {} if labels is None else {"label": np.asarray(labels)}
         if lead.sequences[0].frames is not None:
             known |= {"timestamps": lead.timestamps, "frames": lead.frames}
-        known |= lead.columns
+        known |= {column_part(name, parts): value for name, value in lead.columns.items()}
         if lead.mask is not None:
             known["mask"] = lead.mask
     elif isinstance(lead, Sequence):
         is_clip = lead.frames is not None
         known = {"label": lead.label} if is_clip or lead.label != -1 else {}
         known |= {"timestamps": lead.timestamps, "frames": lead.frames} if is_clip else {}
-        known |= lead.fields
+        known |= {column_part(name, parts): value for name, value in lead.fields.items()}
     for name, value in {**known, **metadata, "index": index}.items():
         if isinstance(result.get(name), (Batch, Sequence, Part)):
-            name = f"column_{name}"
+            name = f"column_{name}"  # a class beside a part of labels
         result[name] = value
     return result
+
+
+def column_part(name: str, taken: Collection[str] = ()) -> str:
+    """Return the name of the part that holds a column of a manifest: with a prefix where another part has its name."""
+    return f"column_{name}" if name in _KNOWN or name in taken else name
 
 
 def spatial(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from ..sampling.params import OnError
 from ..video.convert.output import OutputSpec
 from .dataset import Dataset
 from .options import Decode
+from .samples import column_part
 from .source import ReadPlan, ReadResult
 from .takes import Clip, VideoTake, in_words_of
 
@@ -114,7 +115,8 @@ class ClipSource:
         if self.reader.label_type != "class":
             types["label"] = Type()
         image = Type("images", self.output.layout, self.output.dtype, self.device, shape)
-        return {"image": image, **types, **{name: Type() for name in self.reader.columns}}
+        columns = {column_part(name, ("image",)): Type() for name in self.reader.columns}
+        return {"image": image, **types, **columns}
 
     @property
     def facts(self) -> Mapping[str, object]:

@@ -100,6 +100,21 @@ def test_further_columns_come_with_batches(tmp_path):
         assert {*COLUMNS} <= {*dataset.types}
 
 
+def test_columns_that_are_named_as_parts_get_a_prefix(tmp_path):
+    one, two = files("h264", "vp9")
+    path = tmp_path / "list.csv"
+    path.write_text(f"path,label,frames,video,image,index\n{one},4,300,x,a.png,8\n{two},5,50,y,b.png,9\n")
+    with clips(path, count=2, batch=2) as dataset:
+        (batch,) = dataset
+        (alone, _) = clips(path, count=2)
+    assert batch["frames"].shape == (2, 2)
+    assert (batch["video"].tolist(), batch["index"].tolist()) == ([0, 1], [0, 1])
+    columns = {name: list(batch[f"column_{name}"]) for name in ("frames", "video", "image", "index")}
+    assert columns == {"frames": [300, 50], "video": ["x", "y"], "image": ["a.png", "b.png"], "index": [8, 9]}
+    assert (alone["column_frames"], alone["column_video"], alone["column_image"]) == (300, "x", "a.png")
+    assert {*batch} - {"image"} <= {*dataset.types}
+
+
 def test_further_columns_of_json(tmp_path):
     one, two = files("h264", "vp9")
     rows = [
@@ -178,9 +193,7 @@ def test_a_reader_of_a_part():
         with videos(part, Segments(1)).batch(3) as dataset:
             seen += [label for batch in dataset for label in batch["label"].tolist()]
     assert sorted(seen) == [0, 1, 2]
-    with pytest.raises(
-        ParameterError, match="files is empty"
-    ):
+    with pytest.raises(ParameterError, match="files is empty"):
         videos([], Segments(1))
     with pytest.raises(ParameterError, match="videos is empty"):
         videos(parts[0].where(lambda _: False), Segments(1))

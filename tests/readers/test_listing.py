@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import seqpipe
 from seqpipe import Clip, Segments, videos
 from seqpipe.errors import (
     ManifestError,
@@ -16,7 +17,7 @@ from seqpipe.errors import (
     SourceNotFoundError,
     UnreadableSourceError,
 )
-from seqpipe.readers import Range, list_videos
+from seqpipe.readers import Range
 from seqpipe.readers.files import list_folder
 from seqpipe.readers.labels import LabelParser
 from seqpipe.readers.manifest import read_manifest
@@ -126,7 +127,7 @@ def test_bad_labels_classes_and_ranges_of_a_list(given, said):
 )
 def test_sources_that_are_none_or_too_many(given, said):
     with pytest.raises(ParameterError, match=said):
-        clips(count=1, **given)
+        seqpipe.listing(**given)
 
 
 def test_bad_ranges():
@@ -203,9 +204,9 @@ def test_a_root_that_is_no_folder(tmp_path):
     with pytest.raises(SourceNotFoundError, match=r"n: no such folder \(File name too long\)\. For single"):
         list_folder(str(tmp_path / ("n" * 300)), LabelParser(None))
     with pytest.raises(SourceNotFoundError, match=r"nowhere: no such folder.*files=\[…\]"):
-        videos(tmp_path / "nowhere", Segments(1))
+        seqpipe.listing(file_root=tmp_path / "nowhere")
     with pytest.raises(SourceNotFoundError, match=r"h264\.mp4: this is a file"):
-        videos(made("h264"), Segments(1))
+        seqpipe.listing(file_root=made("h264"))
 
 
 def test_endings_are_sorted_and_lower_case():
@@ -259,7 +260,7 @@ def test_ranges_absolute_paths_and_class_names(tmp_path):
     with clips(manifest, classes=["run", "jump"], length=10) as dataset:
         spans = {}
         for batch in dataset.batch(3):
-            for sequence, label in zip(batch, batch["label"], strict=True):
+            for sequence, label in zip(batch["image"], batch["label"], strict=True):
                 spans.setdefault(int(label), []).append((int(sequence.frames[0]), int(sequence.frames[-1])))
                 assert_true_frames(sequence)
     assert spans == {0: [(10, 19)], 1: [(10, 19), (20, 29), (30, 39), (0, 9), (10, 19), (20, 29), (30, 39)]}
@@ -359,7 +360,7 @@ def test_a_manifest_that_is_no_manifest(tmp_path):
     with pytest.raises(
         ManifestError, match=r"'\.txt' is not the ending of a manifest; allowed: \.csv, \.tsv, "
     ):
-        videos(tmp_path / "list.txt", Segments(1))
+        seqpipe.listing(manifest=tmp_path / "list.txt")
     (tmp_path / "dir.csv").mkdir()
     with pytest.raises(ManifestError, match=r"dir\.csv: the manifest cannot be read"):
         videos(tmp_path / "dir.csv", Segments(1))
@@ -396,7 +397,7 @@ def test_files_of_a_folder_that_are_passed_over_are_counted(tmp_path):
 
 def listing_of_classes(tmp_path, counts):
     root = tree(tmp_path, [f"{name}/{n}.mp4" for name, count in counts.items() for n in range(count)])
-    return list_videos(file_root=root)
+    return seqpipe.listing(root)
 
 
 def test_parts_and_sums_of_listings(tmp_path):
@@ -405,9 +406,9 @@ def test_parts_and_sums_of_listings(tmp_path):
     assert whole[-1].key == "dog/1.mp4"
     assert whole[:2] + whole[2:] == whole
     assert repr(whole) == "Listing(5 videos, 2 classes ('cat', 'dog'))"
-    numbers = list_videos(files=["x.mp4"], labels=["0.5"], label_type="number")
+    numbers = seqpipe.listing(["x.mp4"], labels=["0.5"], label_type="number")
     assert repr(numbers) == "Listing(1 videos, no classes, label_type='number')"
-    other = list_videos(files=["x.mp4"], labels=["dog"], classes=["dog", "cat"])
+    other = seqpipe.listing(["x.mp4"], labels=["dog"], classes=["dog", "cat"])
     with pytest.raises(ParameterError, match=r"classes of the listings differ: .* same classes=\[…\]"):
         whole + other
     with pytest.raises(TypeError):
@@ -424,9 +425,9 @@ def test_a_balanced_listing_repeats_small_classes(tmp_path, by):
     assert even == whole.balanced(seed=3, by=by)
     last = {whole.balanced(seed=seed).entries[-5].key for seed in range(8)}
     assert last == {"bee/0.mp4", "bee/1.mp4"}, "either bee is the one more"
-    with videos(even, Clip(2, per_video=1)) as videos:
-        assert Counter(s.label for s in planned(videos)) == {0: 5, 1: 5, 2: 5}
-        bees = [s.frames.tolist() for s in planned(videos) if s.source.endswith("bee/0.mp4")]
+    with videos(even, Clip(2, per_video=1)) as dataset:
+        assert Counter(s.label for s in planned(dataset)) == {0: 5, 1: 5, 2: 5}
+        bees = [s.frames.tolist() for s in planned(dataset) if s.source.endswith("bee/0.mp4")]
         assert len({tuple(frames) for frames in bees}) == len(bees), "each occurrence has its own clip"
 
 
