@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_args
-from weakref import WeakSet
+from weakref import ref
 
 import numpy as np
 
@@ -81,7 +82,7 @@ class Dataset(Closing):
     read_ahead: int = 2
     gib: float | None = None
     fusing: Fuse = "surface"
-    _open: WeakSet[Executor] = field(default_factory=WeakSet, init=False, repr=False)
+    _open: list[ref[Executor]] = field(default_factory=list, init=False, repr=False)
     _told: set[str] = field(default_factory=set, init=False, repr=False)
 
     # ---------------------------------------------------------------- description
@@ -498,7 +499,11 @@ class Dataset(Closing):
 
     def opened(self, executor: Executor) -> None:
         """Register an executor, which :meth:`close` stops even if its iterator was dropped while it works."""
-        self._open.add(executor)
+        # references without callbacks, which would lose an interrupt
+        for gone in [one for one in self._open if one() is None]:
+            with suppress(ValueError):  # another thread's
+                self._open.remove(gone)
+        self._open.append(ref(executor))
 
     # ---------------------------------------------------------------- by index
 
@@ -582,12 +587,13 @@ class Dataset(Closing):
 
     def close(self) -> None:
         """Stop the threads of all iterators and of the source; the next read starts them again."""
-        for executor in list(self._open):
-            executor.stop()
+        for one in list(self._open):
+            if (executor := one()) is not None:
+                executor.stop()
         self.source.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_open"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _open=WeakSet())  # executors belong to their process
+        self.__dict__.update(state, _open=[])  # executors belong to their process

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
+from weakref import proxy
 
 from ..errors import DeviceMemoryError, ParameterError
 from ..parts import Part
@@ -326,8 +327,9 @@ class Executor:
             return False
         if self.graph is None and not self._calls_users and self.prefetch:
             # nothing to compute: a thread between the sources and the consumer would only delay
-            fetching: Future[list[Fetched]] = _InThisThread(partial(self._fetch, tickets))
-            result: Future[BatchResult] = _InThisThread(partial(self._evaluate, fetching))
+            here = proxy(self)  # no cycle: an iterator that is forgotten frees what it has begun at once
+            fetching: Future[list[Fetched]] = _InThisThread(partial(Executor._fetch, here, tickets))
+            result: Future[BatchResult] = _InThisThread(partial(Executor._evaluate, here, fetching))
             self._queue.append(_PendingBatch(tickets, fetching, result))
             return True
         try:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import Clip, videos
+from seqpipe import Clip, Dataset, videos
 from tests.support.datasets import assert_true_frames, clips, files
 from tests.support.deep import combined, deep
 from tests.support.media import ROOT, names
@@ -38,7 +38,7 @@ interrupted = []
 signal.signal(signal.SIGINT, interrupt)  # a shell lets what it puts in the background ignore it
 signal.signal(signal.SIGUSR1, lambda *_: print("last interrupted in", *interrupted, file=sys.stderr, flush=True))
 import seqpipe
-
+from seqpipe import Clip, Decode, ops
 from seqpipe.video.bitstream import classifier
 from data_scripts.frame_code import find
 from tests.support.datasets import assert_true_frames
@@ -59,25 +59,27 @@ def look(sequence):
     else:
         assert find(sequence.numpy())[0] == sequence.frames[0]
 
-def make(**options):
-    return Video(files=paths, device=device, sequence_length=8, step=4, shuffle=True, threads=2, **options)
+def make(ahead=2):
+    take, decode = Clip(8, step=4), Decode(threads=2)
+    return seqpipe.videos(paths, take, decode=decode, device=device, shuffle=True).prefetch(ahead)
 
-dataset = make(prefetch=6)
-batches = dataset.batch(4)
-sequences = dataset.sequences()
+dataset = make(ahead=6)
+batches = iter(dataset.batch(4))
+samples = iter(dataset)
+computed = iter(dataset.map(ops.Flip(p=0.0), ops.GaussianBlur(sigma=1.0, p=0.0)).batch(4))
 reader = seqpipe.open(paths[0], device=device)
 
 def read():
-    if way == "batches":
-        yield from (sequence for batch in batches for sequence in batch)
-    elif way == "sequences":
-        yield from sequences
+    if way in ("batches", "computed"):
+        yield from (sequence for batch in (batches if way == "batches" else computed) for sequence in batch["image"])
+    elif way == "samples":
+        yield from (sample["image"] for sample in samples)
     elif way == "frames":
         yield from (reader[start : start + 8 : 2] for start in range(0, len(reader) - 8, 3))
     else:
         yield from reader
 """
-WAYS = ("batches", "sequences", "frames", "stream")
+WAYS = ("batches", "computed", "samples", "frames", "stream")
 
 # Only the interpreter can end these: nobody closes anything.
 FOREVER = """
@@ -101,7 +103,8 @@ for sequence, _ in zip(read(), range(30)):
     look(sequence)
 dataset.close()
 reader.close()
-print(*(thread.name for thread in threading.enumerate()))
+# the operators' threads are the process's
+print(*(thread.name for thread in threading.enumerate() if not thread.name.startswith("seqpipe.ops")))
 """
 ENDS = {
     "end": "",
@@ -213,8 +216,8 @@ def slow(*given, **named):
     time.sleep(1)
     return fill(*given, **named)
 seqpipe.video.engine.engine.fill = slow
-dataset = make(prefetch=40)
-batches = dataset.batch(4)
+dataset = make(ahead=40)
+batches = iter(dataset.batch(4))
 next(batches)
 begun()
 """
@@ -233,7 +236,7 @@ def test_what_was_only_read_ahead_is_not_decoded_before_the_end(device, end):
 THREADED = """
 def run():
     for number, batch in enumerate(dataset.batch(4)):
-        for sequence in batch:
+        for sequence in batch["image"]:
             assert_true_frames(sequence)
     print(number, flush=True)
 
@@ -269,9 +272,9 @@ def test_readers_and_passes_of_many_threads_give_true_frames(device):
     options = {"length": 6, "step": 5, "shuffle": True, "device": device}
     found: dict[str, int | BaseException] = {}
 
-    def go_through(name: str, dataset: Video) -> None:
+    def go_through(name: str, dataset: Dataset) -> None:
         for number, batch in enumerate(dataset.batch(3)):
-            for sequence in batch:
+            for sequence in batch["image"]:
                 assert_true_frames(sequence)
             found[name] = number
 
@@ -339,7 +342,7 @@ import cv2
 dataset.close()
 reader.close()
 cv2.setNumThreads(3)
-batches = make().batch(2)
+batches = iter(make().batch(2))
 next(batches)
 begun()
 del batches
