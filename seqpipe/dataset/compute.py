@@ -25,14 +25,12 @@ class Computation:
         by_batch: stages that run on whole batches, after these.
         finished: returns parts as samples, from parts, epoch and index.
         is_single: whether samples are returned one by one.
-        pad_fill: value that pads samples of different sizes to one; None leaves them a list.
     """
 
     by_sample: tuple[DatasetStage, ...]
     by_batch: tuple[DatasetStage, ...]
     finished: Callable[[Mapping[str, Any], int, Any], Samples]
     is_single: bool
-    pad_fill: float | None
 
     def __call__(self, *, epoch: int, index: Any, **values: Any) -> tuple[Any, ...]:
         """Return the samples of a batch; or a tuple of samples and errors."""
@@ -55,7 +53,7 @@ class Computation:
         if (error := first_error(outcomes)) is not None:
             raise error
         samples = [(one.index, dict(one)) for one in outcomes if isinstance(one, Samples)]
-        parts = collated(samples, {}, pad_fill=self.pad_fill).parts
+        parts = collated(samples, {}).parts
         kept = {name: part for name, part in parts.items() if name not in _DERIVED}
         return kept, len(outcomes) - len(samples)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, get_args
-from weakref import WeakSet
+from weakref import ref
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from .dealt import Dealt, Last
 from .epoch import Epoch, finished
 from .samples import Samples, collated, first_error
 from .source import ReadResult, SampleSource
-from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of
+from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of, with_padding
 from .state import loaded
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset"]
 
+_SIZE = replace(BATCH_SIZE, name="size")
+_GIB = replace(PREFETCH_GIB, name="gib")
+_BATCHES = replace(PREFETCH, name="batches")
+_EVEN = replace(EVEN_SHARDS, name="even")
+_STICK = replace(STICK_TO_SHARD, name="stick")
 _GROUP = 8  # samples that are read together without batch()
 
 
@@ -76,7 +82,8 @@ class Dataset(Closing):
     read_ahead: int = 2
     gib: float | None = None
     fusing: Fuse = "surface"
-    _open: WeakSet[Executor] = field(default_factory=WeakSet, init=False, repr=False)
+    _open: list[ref[Executor]] = field(default_factory=list, init=False, repr=False)
+    _told: set[str] = field(default_factory=set, init=False, repr=False)
 
     # ---------------------------------------------------------------- description
 
@@ -165,7 +172,7 @@ class Dataset(Closing):
                     f"{name}={value!r} is not valid", allowed=", ".join(map(repr, get_args(kinds)))
                 )
         return self._replaced(
-            batch_size=BATCH_SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
+            batch_size=_SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
         )
 
     def shard(self, rank: int, world: int, *, even: bool = False, stick: bool = False) -> Dataset:
@@ -180,12 +187,14 @@ class Dataset(Closing):
                 within an epoch then loads on the same number of ranks only.
 
         Raises:
-            ParameterError: the rank is beyond the world.
+            ParameterError: the rank is beyond the world; or ``even`` is set, and there are fewer samples than ranks.
         """
         rank, world = check_shard((rank, world))
-        return self._replaced(
-            rank=rank, world=world, even=EVEN_SHARDS.check(even), stick=STICK_TO_SHARD.check(stick)
-        )
+        if _EVEN.check(even) and getattr(self.source, "dealt", None) is None:
+            self.order.share(
+                0, rank, world, even=even, stick=_STICK.check(stick)
+            )  # raises now, not at the first batch
+        return self._replaced(rank=rank, world=world, even=even, stick=_STICK.check(stick))
 
     def prefetch(self, batches: int = 2, gib: float | None = None) -> Dataset:
         """Read ahead.
@@ -198,7 +207,7 @@ class Dataset(Closing):
         Raises:
             ParameterError: an argument is out of bounds.
         """
-        return self._replaced(read_ahead=PREFETCH.check(batches), gib=PREFETCH_GIB.check(gib))
+        return self._replaced(read_ahead=_BATCHES.check(batches), gib=_GIB.check(gib))
 
     def fuse(self, how: Fuse) -> Dataset:
         """Bound the difference of pixel values that fusing operators with decoding may make.
@@ -239,9 +248,8 @@ class Dataset(Closing):
 
     def _replaced(self, **fields: Any) -> Dataset:
         result = replace(self, **fields)
-        object.__setattr__(
-            result, "_open", self._open
-        )  # closing any of them stops all iterators of the source
+        for shared in ("_open", "_told"):  # closing any of them stops all iterators of the source
+            object.__setattr__(result, shared, getattr(self, shared))
         return result
 
     # ---------------------------------------------------------------- facts
@@ -319,8 +327,12 @@ class Dataset(Closing):
     def fused(self) -> tuple[Split | None, tuple[DatasetStage, ...]]:
         """The first chain, split into what the source applies and the rest; and the stages that remain."""
         stages, output = self.stages, getattr(self.source, "output", None)
+        if self.ragged == "pad":
+            steps = self.steps[: self.batched_at]
+            before = sum(len(one.chain.ops) if isinstance(one, OperatorStage) else 1 for one in steps)
+            stages = with_padding(stages, before, getattr(self.source, "fill", 0))
         first = stages[0] if stages else None
-        if output is None or not isinstance(first, OperatorStage) or self.ragged == "pad":
+        if output is None or not isinstance(first, OperatorStage):
             return None, stages
         parts = split(first.chain, output, self.fusing, getattr(self.source, "layout", None))
         rest = () if parts.tail is None else (OperatorStage(parts.tail),)
@@ -356,7 +368,8 @@ class Dataset(Closing):
         if self.batched_at == len(self.steps):
             lines.append(self._batch_text())
         if self.world > 1:
-            lines.append(f".shard({self.rank}, {self.world})")
+            kept = "".join(f", {name}=True" for name in ("even", "stick") if getattr(self, name))
+            lines.append(f".shard({self.rank}, {self.world}{kept})")
         if self.fusing != "surface":
             lines.append(f".fuse({self.fusing!r})")
         return "\n    ".join(lines)
@@ -437,23 +450,30 @@ class Dataset(Closing):
         own = getattr(self.source, "dealt", None)  # a source that is read from front to back
         if own is not None:
             return own(self.batch_size or 1, self.rank, self.world, limit)
-        sized: dict[str, Any] = {"batch_size": self.batch_size or _GROUP, "last": self.last}
-        fill = getattr(self.source, "fill", 0)
         return Dealt(
             self.source,
             self.order,
             None if parts is None else parts.head,
             self.rank,
             self.world,
-            **sized,
+            self.batch_size or self._group(limit),
+            last=self.last,
             even=self.even,
             stick=self.stick,
-            pad_fill=fill if self.ragged == "pad" else None,
             single=self.is_single or bool(self._by_sample),
             limit_bytes=limit,
             done=done,
             turn=turn,
+            told=self._told,
         )
+
+    def _group(self, limit: int) -> int:
+        """Return the number of single samples that are read together: fewer where two groups exceed the limit."""
+        parts, _ = self.fused
+        count = min(_GROUP, self.size)
+        head = None if parts is None else parts.head
+        nbytes = self.source.plan(0, np.arange(count), head).nbytes if count else 0
+        return max(1, min(_GROUP, limit * count // max(1, 2 * nbytes)))
 
     @property
     def _by_sample(self) -> tuple[DatasetStage, ...]:
@@ -468,8 +488,7 @@ class Dataset(Closing):
         if not rest:
             return None
         by_sample = rest if self.is_single else self._by_sample
-        pad_fill = getattr(self.source, "fill", 0) if self.ragged == "pad" else None
-        return Computation(by_sample, rest[len(by_sample) :], self.finished, self.is_single, pad_fill)
+        return Computation(by_sample, rest[len(by_sample) :], self.finished, self.is_single)
 
     def finished(self, parts: Mapping[str, Any], epoch: int, index: Any) -> Samples:
         """Return parts after operators as samples, with what their batch knows and what follows from the index."""
@@ -480,7 +499,11 @@ class Dataset(Closing):
 
     def opened(self, executor: Executor) -> None:
         """Register an executor, which :meth:`close` stops even if its iterator was dropped while it works."""
-        self._open.add(executor)
+        # references without callbacks, which would lose an interrupt
+        for gone in [one for one in self._open if one() is None]:
+            with suppress(ValueError):  # another thread's
+                self._open.remove(gone)
+        self._open.append(ref(executor))
 
     # ---------------------------------------------------------------- by index
 
@@ -564,12 +587,13 @@ class Dataset(Closing):
 
     def close(self) -> None:
         """Stop the threads of all iterators and of the source; the next read starts them again."""
-        for executor in list(self._open):
-            executor.stop()
+        for one in list(self._open):
+            if (executor := one()) is not None:
+                executor.stop()
         self.source.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_open"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _open=WeakSet())  # executors belong to their process
+        self.__dict__.update(state, _open=[])  # executors belong to their process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -10,10 +11,13 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError, StateError
+from ..pipeline.executor import gib
 from ..pipeline.source import BatchSamples, BatchSource, EmptyBatchError, Fetched, Ticket
 from ..sampling.dealing import History, SampleOrder, Share
 from .samples import collated, first_error
 from .source import ReadPlan, ReadResult, SampleSource
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["BatchSteps", "Dealt", "Last"]
 
@@ -80,11 +84,11 @@ class Dealt(BatchSource):
         last: policy for an incomplete last batch.
         even: whether all ranks get equally many samples.
         stick: whether a rank reads the same samples in every epoch.
-        pad_fill: value that pads samples of different sizes to one; None leaves them a list.
         single: whether samples are handed on one by one, as a list of outcomes.
         limit_bytes: limit in bytes for batches that are read ahead.
         done: what earlier numbers of ranks have read of the epoch.
         turn: (number, count) of workers that share the rank's batches in turns.
+        told: what has been logged for the data set.
     """
 
     source: SampleSource
@@ -96,11 +100,11 @@ class Dealt(BatchSource):
     last: Last = "partial"
     even: bool = False
     stick: bool = False
-    pad_fill: float | None = None
     single: bool = False
     limit_bytes: int | None = None
     done: History = ()
     turn: tuple[int, int] = (0, 1)
+    told: set[str] = field(default_factory=set)
     _epoch: int = field(default=0, init=False)
     _position: int = field(default=0, init=False)
     _first: int | None = field(default=None, init=False)
@@ -145,6 +149,13 @@ class Dealt(BatchSource):
         plan = self._plan()
         if plan is None:
             return None
+        if self.limit_bytes and plan.nbytes > self.limit_bytes and "large" not in self.told:
+            self.told.add("large")
+            _log.warning(
+                "a batch takes %s, and prefetch(gib=…) allows %s: batches are read one at a time",
+                gib(plan.nbytes),
+                gib(self.limit_bytes),
+            )
         work = self.source.begin(plan, stack=not self.single)
         first = self._next
         self._planned = None
@@ -176,7 +187,7 @@ class Dealt(BatchSource):
         if not samples:
             raise EmptyBatchError("no sample of a batch can be read", advice="See the data set's report()")
         stacked = read.stacked if len(samples) == len(read.outcomes) else {}
-        result = collated(samples, stacked, pad_fill=self.pad_fill)
+        result = collated(samples, stacked)
         lost = len(read.outcomes) - len(samples)
         batch = BatchSamples(ticket.epoch, result.index, len(samples), result.sources)
         return Fetched(((result.parts, lost),), batch)

@@ -6,13 +6,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from ..core.closing import Closing
 from ..core.turns import TakesTurns
 from ..errors import SeqpipeError
 from ..pipeline.executor import BatchResult, Executor
 from ..pipeline.nodes import nodes_of
 from ..sampling.dealing import History, joined_history
-from .samples import Samples, described
+from .samples import Samples, described, source_of
 from .source import ReadResult
 from .state import state_of
 
@@ -223,4 +225,6 @@ def finished(parts: Mapping[str, Any], metadata: Mapping[str, Any], epoch: int, 
     """Return parts after operators as samples, with what their batch knows."""
     result = Samples(described(parts, metadata, index), getattr(parts, "_history", ()))
     result.index, result.epoch = index, epoch
+    if not np.ndim(index) and (source := source_of(parts)):
+        result.sources = (source,)
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -10,13 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, IntArray
+from ..array import Array, IntArray, namespace
 from ..errors import SeqpipeError
 from ..parts import Metadata, Part, Sample
 from ..readers.params import TORCH_ADAPTER
 from ..sequence import Batch, Sequence
 
-__all__ = ["Collated", "Samples", "collated", "described", "first_error", "spatial"]
+__all__ = [
+    "Collated",
+    "Samples",
+    "collated",
+    "column_part",
+    "described",
+    "first_error",
+    "padded",
+    "source_of",
+    "spatial",
+]
+
+
+_KNOWN = frozenset(("label", "timestamps", "frames", "mask", "index", "video"))
 
 
 class Samples(Sample):
@@ -86,28 +99,21 @@ class Collated:
     sources: tuple[str, ...]
 
 
-def collated(
-    samples: Seq[tuple[int, dict[str, Any]]],
-    stacked: Mapping[str, Array],
-    *,
-    pad_fill: float | None = None,
-) -> Collated:
+def collated(samples: Seq[tuple[int, dict[str, Any]]], stacked: Mapping[str, Array]) -> Collated:
     """Return samples as one batch.
 
     Args:
         samples: index and parts of each, at least one.
         stacked: arrays that hold a part of all samples.
-        pad_fill: value that pads sequences of different sizes to one; None leaves them a list.
     """
     index = np.array([number for number, _ in samples], dtype=np.int64)
     rows = [parts for _, parts in samples]
-    parts = {
-        name: _column([row[name] for row in rows], index, stacked.get(name), pad_fill) for name in rows[0]
-    }
-    return Collated(parts, index, tuple(_source_of(row) for row in rows))
+    parts = {name: _column([row[name] for row in rows], index, stacked.get(name)) for name in rows[0]}
+    return Collated(parts, index, tuple(source_of(row) for row in rows))
 
 
-def _source_of(parts: Mapping[str, Any]) -> str:
+def source_of(parts: Mapping[str, Any]) -> str:
+    """Return the path or URL of a sample, as far as its parts know it."""
     for value in parts.values():
         data = value.data if isinstance(value, Part) else value
         if isinstance(data, Sequence) and data.source:
@@ -115,56 +121,51 @@ def _source_of(parts: Mapping[str, Any]) -> str:
     return ""
 
 
-def _column(values: list[Any], index: IntArray, stacked: Array | None, pad_fill: float | None) -> Any:
+def _column(values: list[Any], index: IntArray, stacked: Array | None) -> Any:
     """Return the values of one part of all samples."""
     first = values[0]
     if isinstance(first, Part) and not isinstance(first, Metadata):
         data = [value.data for value in values]
-        return first.with_data(
-            _column(data, index, stacked, pad_fill) if isinstance(data[0], Sequence) else data
-        )
+        return first.with_data(_column(data, index, stacked) if isinstance(data[0], Sequence) else data)
     if isinstance(first, Metadata):
         values = [value.data for value in values]
     if isinstance(first, Sequence):
-        return _batch(values, index, stacked, pad_fill)
+        return _batch(values, index, stacked)
     if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in values):
         return np.array(values)
     alike = all(isinstance(value, np.ndarray) for value in values) and len({v.shape for v in values}) == 1
     return np.stack(values) if alike else list(values)
 
 
-def _batch(
-    sequences: Iterable[Sequence], index: IntArray, stacked: Array | None, pad_fill: float | None
-) -> Batch:
+def _batch(sequences: Iterable[Sequence], index: IntArray, stacked: Array | None) -> Batch:
     sequences = tuple(sequences)
     labels = [sequence.label for sequence in sequences]
     known: dict[str, Any] = {"labels": np.array(labels), "indices": index}
     if sequences[0].frames is None and all(isinstance(label, int) and label == -1 for label in labels):
         known.pop("labels")  # volumes and single images have none
-    if stacked is None and pad_fill is not None:
-        return _padded(sequences, pad_fill, known)
     if stacked is None:
         return Batch.of(sequences, **known)
     return Batch(sequences, stacked=stacked, **known)
 
 
-def _padded(sequences: tuple[Sequence, ...], fill: float, known: dict[str, Any]) -> Batch:
-    """Return sequences padded at the bottom and right to one size, with a mask that is True for their pixels."""
-    from ..array import namespace
-
+def padded(batch: Batch, fill: float) -> Batch:
+    """Return a batch padded at the bottom and right to one size, with a mask that is True for its pixels."""
+    sequences, stacked = batch.sequences, batch.stacked
     shapes = [
-        tuple(s.shape[s.layout.index(axis)] for axis in s.layout[:-1] if axis in "FDHW") for s in sequences
+        tuple(n for axis, n in zip(s.layout, s.shape, strict=True) if axis in "FDHW") for s in sequences
     ]
-    largest = tuple(map(max, zip(*(s.shape for s in sequences), strict=True)))
     mask = np.zeros((len(sequences), *map(max, zip(*shapes, strict=True))), dtype=np.bool_)
-    stacked = namespace(sequences[0].data).full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
-    padded = []
-    for target, real, sequence, shape in zip(stacked, mask, sequences, shapes, strict=True):
-        target[tuple(slice(length) for length in sequence.shape)] = sequence.data
-        rows = slice(None) if sequence.frames is None else np.flatnonzero(sequence.frames >= 0)
-        real[(rows, *(slice(length) for length in shape[1:]))] = True
-        padded.append(replace(sequence, data=target))
-    return Batch(tuple(padded), stacked=stacked, mask=mask, **known)
+    for real, sequence, shape in zip(mask, sequences, shapes, strict=True):
+        first = slice(shape[0]) if sequence.frames is None else np.flatnonzero(sequence.frames >= 0)
+        real[(first, *(slice(length) for length in shape[1:]))] = True
+    if stacked is None:
+        largest = tuple(map(max, zip(*(s.shape for s in sequences), strict=True)))
+        array = namespace(sequences[0].data)
+        stacked = array.full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
+        for target, sequence in zip(stacked, sequences, strict=True):
+            target[tuple(slice(length) for length in sequence.shape)] = sequence.data
+        sequences = tuple(replace(s, data=data) for s, data in zip(sequences, stacked, strict=True))
+    return replace(batch, sequences=sequences, stacked=stacked, mask=mask)
 
 
 def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any) -> dict[str, Any]:
@@ -184,19 +185,24 @@ def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any)
         known = {} if labels is None else {"label": np.asarray(labels)}
         if lead.sequences[0].frames is not None:
             known |= {"timestamps": lead.timestamps, "frames": lead.frames}
-        known |= lead.columns
+        known |= {column_part(name, parts): value for name, value in lead.columns.items()}
         if lead.mask is not None:
             known["mask"] = lead.mask
     elif isinstance(lead, Sequence):
         is_clip = lead.frames is not None
         known = {"label": lead.label} if is_clip or lead.label != -1 else {}
         known |= {"timestamps": lead.timestamps, "frames": lead.frames} if is_clip else {}
-        known |= lead.fields
+        known |= {column_part(name, parts): value for name, value in lead.fields.items()}
     for name, value in {**known, **metadata, "index": index}.items():
         if isinstance(result.get(name), (Batch, Sequence, Part)):
-            name = f"column_{name}"
+            name = f"column_{name}"  # a class beside a part of labels
         result[name] = value
     return result
+
+
+def column_part(name: str, taken: Collection[str] = ()) -> str:
+    """Return the name of the part that holds a column of a manifest: with a prefix where another part has its name."""
+    return f"column_{name}" if name in _KNOWN or name in taken else name
 
 
 def spatial(parts: Mapping[str, Any]) -> dict[str, Any]:

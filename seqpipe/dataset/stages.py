@@ -15,9 +15,19 @@ from ..parts import Part, is_labels
 from ..pipeline.graph import Graph
 from ..pipeline.inputs import Input
 from ..sequence import Batch, Sequence
-from .samples import spatial
+from .samples import padded, spatial
 
-__all__ = ["DatasetStage", "Function", "GraphStage", "OperatorStage", "chain_of", "joined", "stages_of"]
+__all__ = [
+    "DatasetStage",
+    "Function",
+    "GraphStage",
+    "OperatorStage",
+    "PadStage",
+    "chain_of",
+    "joined",
+    "stages_of",
+    "with_padding",
+]
 
 
 class DatasetStage(Protocol):
@@ -188,6 +198,60 @@ class _Nodes(dict[str, DataNode]):
 
     def __missing__(self, name: str) -> DataNode:
         raise ParameterError(f"there is no part {name!r}", source="Dataset.graph", allowed=", ".join(self))
+
+
+@dataclass(frozen=True)
+class PadStage:
+    """Padding of images of different sizes to one.
+
+    Attributes:
+        fill: value of padded pixels.
+    """
+
+    fill: float
+
+    def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
+        """See :class:`DatasetStage`."""
+        del epoch, index
+        return {name: self._padded(value) for name, value in parts.items()}
+
+    def _padded(self, value: Any) -> Any:
+        if isinstance(value, Part) and isinstance(value.data, Batch):
+            return value.with_data(padded(value.data, self.fill))
+        return padded(value, self.fill) if isinstance(value, Batch) else value
+
+    @property
+    def facts(self) -> object:
+        """Nothing: a sample is the same in every batch."""
+        return None
+
+    def explain(self) -> list[str]:
+        """See :class:`DatasetStage`."""
+        return ["padding to one size, with a mask"]
+
+
+def with_padding(stages: tuple[DatasetStage, ...], before: int, fill: float) -> tuple[DatasetStage, ...]:
+    """Return stages with padding after some of them.
+
+    Args:
+        stages: stages.
+        before: number of operators and other stages that run before it.
+        fill: value of padded pixels.
+    """
+    result = list[DatasetStage]()
+    for number, stage in enumerate(stages):
+        count = len(stage.chain.ops) if isinstance(stage, OperatorStage) else 1
+        if before <= 0:
+            return (*result, PadStage(fill), *stages[number:])
+        if before < count and isinstance(
+            stage, OperatorStage
+        ):  # operators keep their occurrences, and thus draws
+            ops, fuse = stage.chain.ops, stage.chain.fuse
+            first, then = (OperatorStage(Chain.part(some, fuse)) for some in (ops[:before], ops[before:]))
+            return (*result, first, PadStage(fill), then, *stages[number + 1 :])
+        result.append(stage)
+        before -= count
+    return (*result, PadStage(fill))
 
 
 def chain_of(ops: tuple[Any, ...]) -> Chain:

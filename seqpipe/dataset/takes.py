@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ..core.padding import PadMode
+from ..errors import ParameterError
 from ..sampling.params import ClipMode, SegmentMode
 
-__all__ = ["At", "Clip", "Every", "Grid", "Patch", "Segments", "VideoTake", "VolumeTake", "Whole"]
+__all__ = [
+    "At",
+    "Clip",
+    "Every",
+    "Grid",
+    "Patch",
+    "Segments",
+    "VideoTake",
+    "VolumeTake",
+    "Whole",
+    "in_words_of",
+]
 
 Around: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
 
 
-@dataclass(frozen=True)
-class Clip:
+class _Take:
+    """What is taken; its ``repr`` shows what differs from the defaults."""
+
+    def __repr__(self) -> str:
+        given = [one for one in fields(self) if getattr(self, one.name) != one.default]  # type: ignore[arg-type]  # dataclasses
+        return (
+            f"{type(self).__name__}({', '.join(f'{one.name}={getattr(self, one.name)!r}' for one in given)})"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Clip(_Take):
     """Sequences of frames at equal distances.
 
     Attributes:
@@ -35,6 +59,20 @@ class Clip:
         min_frames: shorter videos are left out without a warning.
     """
 
+    names: ClassVar[Mapping[str, str]] = {
+        "sequence_length": "length",
+        "stride": "stride",
+        "step": "step",
+        "clips_per_video": "per_video",
+        "clip_mode": "starts",
+        "clips_together": "together",
+        "fps": "fps",
+        "min_motion": "min_motion",
+        "repeats": "repeats",
+        "pad_mode": "pad",
+        "fill_value": "fill",
+        "min_frames": "min_frames",
+    }
     length: int
     stride: int = 1
     step: int | None = None
@@ -50,24 +88,11 @@ class Clip:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
-        return {
-            "sequence_length": self.length,
-            "stride": self.stride,
-            "step": self.step,
-            "clips_per_video": self.per_video,
-            "clip_mode": self.starts,
-            "clips_together": self.together,
-            "fps": self.fps,
-            "min_motion": self.min_motion,
-            "repeats": self.repeats,
-            "pad_mode": self.pad,
-            "fill_value": self.fill,
-            "min_frames": self.min_frames,
-        }
+        return _arguments(self)
 
 
-@dataclass(frozen=True)
-class Segments:
+@dataclass(frozen=True, repr=False)
+class Segments(_Take):
     """One frame of each of several equal parts of a video.
 
     Attributes:
@@ -75,26 +100,30 @@ class Segments:
         where: frame of each part: "random" or "center"; or "linspace", frames at equal distances from the first to the
             last of the video.
         repeats: number of times that each sample occurs in an epoch.
+        fill: pixel value around frames that ``batch(ragged="pad")`` pads to one size.
         min_frames: shorter videos are left out without a warning.
     """
 
+    names: ClassVar[Mapping[str, str]] = {
+        "segments": "count",
+        "segment_mode": "where",
+        "repeats": "repeats",
+        "fill_value": "fill",
+        "min_frames": "min_frames",
+    }
     count: int
     where: SegmentMode = "random"
     repeats: int = 1
+    fill: float = 0
     min_frames: int | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
-        return {
-            "segments": self.count,
-            "segment_mode": self.where,
-            "repeats": self.repeats,
-            "min_frames": self.min_frames,
-        }
+        return _arguments(self)
 
 
-@dataclass(frozen=True)
-class Every:
+@dataclass(frozen=True, repr=False)
+class Every(_Take):
     """Single frames at equal distances: every ``frames``-th, or ``fps`` in a second.
 
     Attributes:
@@ -102,22 +131,24 @@ class Every:
         fps: rate in Hz, by timestamps.
     """
 
+    names: ClassVar[Mapping[str, str]] = {"step": "frames", "fps": "fps"}
     frames: int = 1
     fps: float | None = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
-        return {"sequence_length": 1, "step": self.frames, "fps": self.fps}
+        return {"sequence_length": 1, **_arguments(self)}
 
 
-@dataclass(frozen=True)
-class At:
+@dataclass(frozen=True, repr=False)
+class At(_Take):
     """The frames on screen at given times of each video, as one sequence.
 
     Attributes:
         times_s: times in seconds, on the stream's own clock.
     """
 
+    names: ClassVar[Mapping[str, str]] = {}
     times_s: Seq[float]
 
     def arguments(self) -> dict[str, Any]:
@@ -125,8 +156,8 @@ class At:
         return {"times_s": tuple(self.times_s)}
 
 
-@dataclass(frozen=True)
-class Whole:
+@dataclass(frozen=True, repr=False)
+class Whole(_Take):
     """All of each volume."""
 
     def arguments(self) -> dict[str, Any]:
@@ -134,8 +165,8 @@ class Whole:
         return {}
 
 
-@dataclass(frozen=True)
-class Patch:
+@dataclass(frozen=True, repr=False)
+class Patch(_Take):
     """Patches of each volume.
 
     Attributes:
@@ -176,8 +207,8 @@ class Patch:
         }
 
 
-@dataclass(frozen=True)
-class Grid:
+@dataclass(frozen=True, repr=False)
+class Grid(_Take):
     """Overlapping patches that cover each volume, for inference; see :class:`seqpipe.volume.Aggregate`.
 
     Attributes:
@@ -190,6 +221,26 @@ class Grid:
     size: int | Seq[int]
     overlap: float | Seq[float] = 0.25
     pad: PadMode = "none"
+
+
+def _arguments(take: Any) -> dict[str, Any]:
+    """Return the fields of a take by the names of a reader's arguments."""
+    return {argument: getattr(take, name) for argument, name in take.names.items()}
+
+
+@contextmanager
+def in_words_of(take: Any) -> Iterator[None]:
+    """Let errors of a reader's arguments name the fields of the take that they come from."""
+    try:
+        yield
+    except ParameterError as error:
+        told = [error.fact, error.allowed, error.advice]
+        words = re.compile("|".join(rf"\b{name}\b" for name in take.names) or "$^")
+        own = [text and words.sub(lambda found: take.names[found[0]], text) for text in told]
+        if own != told or error.fact.startswith(tuple(f"{name}=" for name in take.names.values())):
+            error.source = error.source or type(take).__name__
+        error.fact, error.allowed, error.advice = own[0] or "", own[1], own[2]
+        raise
 
 
 VideoTake: TypeAlias = Clip | Segments | Every | At

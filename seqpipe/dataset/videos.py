@@ -26,8 +26,9 @@ from ..sampling.params import OnError
 from ..video.convert.output import OutputSpec
 from .dataset import Dataset
 from .options import Decode
+from .samples import column_part
 from .source import ReadPlan, ReadResult
-from .takes import Clip, VideoTake
+from .takes import Clip, VideoTake, in_words_of
 
 __all__ = ["ClipSource", "folders", "listing", "read_of", "videos"]
 
@@ -41,14 +42,29 @@ class ClipSource:
 
     Attributes:
         reader: the reader, whose samples are taken by their indices.
-        unit: number of consecutive samples that stay together.
+        take: what is taken of each video.
+        shuffle: whether each epoch has a new order.
+        name: what the source consists of.
     """
 
     reader: Video
+    take: VideoTake
     shuffle: bool
-    unit: int = 1
     name: str = "videos"
     mix: int = 0
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """Reads samples by their indices."""
+        return self.reader.fetcher
+
+    @property
+    def unit(self) -> int:
+        """Number of consecutive samples that stay together."""
+        take = self.take
+        if not isinstance(take, Clip):
+            return getattr(take, "repeats", 1)
+        return take.repeats * (take.per_video or 1 if take.together else 1)
 
     @property
     def size(self) -> int:
@@ -58,7 +74,7 @@ class ClipSource:
     @property
     def seed(self) -> int:
         """Seed of order and samples."""
-        return self.reader.fetcher.selection.seed
+        return self.fetcher.selection.seed
 
     @property
     def device(self) -> str:
@@ -78,7 +94,7 @@ class ClipSource:
     @property
     def fill(self) -> float:
         """Pixel value of padding."""
-        return self.reader.fetcher.fill
+        return self.fetcher.fill
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -88,7 +104,7 @@ class ClipSource:
     @property
     def parts(self) -> Mapping[str, Type]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        selection = self.reader.fetcher.selection
+        selection = self.fetcher.selection
         sides = [set(one) for one in zip(*selection.catalog.shapes, strict=True)]
         shape = (selection.sampler.length, *(side.pop() if len(side) == 1 else None for side in sides))
         numbers = {"label": "", "timestamps": "F", "frames": "F", "index": "", "video": ""}
@@ -99,12 +115,13 @@ class ClipSource:
         if self.reader.label_type != "class":
             types["label"] = Type()
         image = Type("images", self.output.layout, self.output.dtype, self.device, shape)
-        return {"image": image, **types, **{name: Type() for name in self.reader.columns}}
+        columns = {column_part(name, ("image",)): Type() for name in self.reader.columns}
+        return {"image": image, **types, **columns}
 
     @property
     def facts(self) -> Mapping[str, object]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        return self.reader.fetcher.selection.facts
+        return self.fetcher.selection.facts
 
     def plan(self, epoch: int, indices: IntArray, head: Head | None = None) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
@@ -147,18 +164,16 @@ class ClipSource:
 
     def share_cores(self, processes: int) -> None:
         """Let this process use one of ``processes`` parts of the cores."""
-        self.reader.fetcher.engine.share_cores(processes)
+        self.fetcher.engine.share_cores(processes)
 
     def close(self) -> None:
         """Stop the threads."""
         self.reader.close()
 
     def __repr__(self) -> str:
-        reader = self.reader
         shuffled = f", shuffle seed {self.seed}" if self.shuffle else ""
-        sampler = reader.fetcher.selection.sampler
-        files = len(reader.fetcher.selection.catalog)
-        return f"{self.name}({files} {self.name}, {self.size} samples, {sampler!r}{shuffled})"
+        count = len(self.fetcher.selection.catalog)
+        return f"{self.name}({count} {self.name}, {self.size} samples, {self.take!r}{shuffled})"
 
 
 def read_of(fetched: FetchedSamples) -> ReadResult:
@@ -266,21 +281,22 @@ def videos(
     taken = _checked_take(take)
     chosen = decode or Decode()
     listed = {"videos": source} if isinstance(source, Listing) else _kind_of(source)
-    reader = Video(
-        **listed,
-        **taken.arguments(),
-        output=output,
-        device=device,
-        shuffle=shuffle,
-        seed=seed,
-        on_error=on_error,
-        decode=chosen.backend,
-        stream=chosen.stream,
-        threads=chosen.threads,
-        cache_dir=chosen.cache_dir,
-        register=chosen.register,
-    )
-    return Dataset(ClipSource(reader, bool(shuffle), _unit(taken)))
+    with in_words_of(taken):
+        reader = Video(
+            **listed,
+            **taken.arguments(),
+            output=output,
+            device=device,
+            shuffle=shuffle,
+            seed=seed,
+            on_error=on_error,
+            decode=chosen.backend,
+            stream=chosen.stream,
+            threads=chosen.threads,
+            cache_dir=chosen.cache_dir,
+            register=chosen.register,
+        )
+    return Dataset(ClipSource(reader, taken, bool(shuffle)))
 
 
 def folders(
@@ -324,30 +340,34 @@ def folders(
     arguments = taken.arguments()
     for name in ("fps", "min_motion"):
         if arguments.pop(name, None) is not None:
-            raise ParameterError(f"{name} needs times, and folders of frames have none", source="folders")
+            raise ParameterError(f"{name} needs times, and folders of frames have none", source="Clip")
     together = arguments.pop("clips_together", False)
     if together:
-        raise ParameterError("together has no meaning for single images", source="folders")
+        raise ParameterError("together has no meaning for single images", source="Clip")
+    if labels is not None and isinstance(source, (Listing, str, os.PathLike)):
+        given = "a listing" if isinstance(source, Listing) else "a folder of folders"
+        raise ParameterError(f"labels and {given} exclude one another", source="folders", allowed="a list")
     if isinstance(source, Listing):
         listed: dict[str, Any] = {"videos": source}
     elif isinstance(source, (str, os.PathLike)):
         listed = {"file_root": source}
     else:
         listed = {"folders": source, "labels": labels}
-    reader = FrameFolders(
-        **listed,
-        **arguments,
-        template=template,
-        first_number=first_number,
-        classes=classes,
-        label_type=label_type,
-        output=output,
-        threads=threads,
-        shuffle=shuffle,
-        seed=seed,
-        on_error=on_error,
-    )
-    return Dataset(ClipSource(reader, bool(shuffle), _unit(taken), name="folders"))
+    with in_words_of(taken):
+        reader = FrameFolders(
+            **listed,
+            **arguments,
+            template=template,
+            first_number=first_number,
+            classes=classes,
+            label_type=label_type,
+            output=output,
+            threads=threads,
+            shuffle=shuffle,
+            seed=seed,
+            on_error=on_error,
+        )
+    return Dataset(ClipSource(reader, taken, bool(shuffle), name="folders"))
 
 
 def _checked_take(take: Any) -> VideoTake:
@@ -359,10 +379,3 @@ def _checked_take(take: Any) -> VideoTake:
             allowed="Clip(length, …), Segments(count), Every(frames), or a length",
         )
     return taken
-
-
-def _unit(take: VideoTake) -> int:
-    """Return the number of samples that stay together."""
-    if not isinstance(take, Clip):
-        return getattr(take, "repeats", 1)
-    return take.repeats * (take.per_video or 1 if take.together else 1)

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
+from weakref import proxy
 
 from ..core.workers import Workers
 from ..errors import DeviceMemoryError, ParameterError
@@ -158,7 +159,7 @@ class Executor:
                 continue
             except DeviceMemoryError as error:
                 self._restart_pending()
-                if self._most_bytes == 0 or not self.prefetch:
+                if self._limit_bytes == 0 or not self.prefetch:
                     error.advice = f"{self._advice()}. {error.advice}"
                     raise
                 self._read_less(0, error)
@@ -198,9 +199,15 @@ class Executor:
                 if isinstance(pending.result, _InThisThread):
                     self._restart_pending()
                 raise
+        before = self._positions
         self._returned(pending)
         if self.before is None:  # ``before`` is called only for requested batches
-            self.fill(self.prefetch, ahead=True)
+            try:
+                self.fill(self.prefetch, ahead=True)
+            except BaseException:  # interrupted, before the batch was returned: the next call returns it
+                self._queue.appendleft(pending)
+                self._positions = before
+                raise
         return result
 
     def ended(self) -> bool:
@@ -229,7 +236,7 @@ class Executor:
                 if not self._begin():
                     return
             except DeviceMemoryError as error:
-                if not self._queue:
+                if not self._queue and not ahead:
                     raise
                 self._read_less(self._pending_bytes(), error)
                 return
@@ -268,6 +275,12 @@ class Executor:
             return self._result_bytes
         return max(sum(ticket.size for ticket in pending.tickets), self._result_bytes)
 
+    @property
+    def _limit_bytes(self) -> int | None:
+        """Memory limit of pending batches: the smallest of the sources', and what was left when memory was full."""
+        limits = [source.limit_bytes for source in self.sources if source.limit_bytes is not None]
+        return min([*limits, *([] if self._most_bytes is None else [self._most_bytes])], default=None)
+
     def _fits(self) -> bool:
         """Return whether the memory limits allow one more batch, and no source waits for ``feed``.
 
@@ -276,16 +289,17 @@ class Executor:
         """
         if any(getattr(source, "starved", False) for source in self.sources) and self.before is None:
             return False
+        limit = self._limit_bytes
+        if not self._queue and limit != 0:
+            return True  # one batch is read ahead even if it is larger than the limit
         for number, source in enumerate(self.sources):
             pending_bytes = sum(pending.tickets[number].size for pending in self._queue)
             if source.limit_bytes is not None and pending_bytes + source.next_size() > source.limit_bytes:
                 return False
-        limits = [source.limit_bytes for source in self.sources if source.limit_bytes is not None]
-        limits += [] if self._most_bytes is None else [self._most_bytes]
-        if not limits:
+        if limit is None:
             return True
         size = max(sum(source.next_size() for source in self.sources), self._result_bytes)
-        return self._pending_bytes() + size <= min(limits)
+        return self._pending_bytes() + size <= limit
 
     def _begin(self) -> bool:
         """Start a batch; return False at the end of the epoch.
@@ -314,8 +328,9 @@ class Executor:
             return False
         if self.graph is None and not self._calls_users and self.prefetch:
             # nothing to compute: a thread between the sources and the consumer would only delay
-            fetching: Future[list[Fetched]] = _InThisThread(partial(self._fetch, tickets))
-            result: Future[BatchResult] = _InThisThread(partial(self._evaluate, fetching))
+            here = proxy(self)  # no cycle: an iterator that is forgotten frees what it has begun at once
+            fetching: Future[list[Fetched]] = _InThisThread(partial(Executor._fetch, here, tickets))
+            result: Future[BatchResult] = _InThisThread(partial(Executor._evaluate, here, fetching))
             self._queue.append(_PendingBatch(tickets, fetching, result))
             return True
         try:

@@ -159,8 +159,7 @@ def _refuse_empty(root: str) -> NoReturn:
         f"there is no video in this folder{_others(passed)}",
         source=root,
         allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
-        advice="If the videos have other extensions, list them with files=[…]; readers.FrameFolders reads folders of "
-        "frames",
+        advice="If the videos have other extensions, list them; seqpipe.folders reads folders of frames",
     )
 
 

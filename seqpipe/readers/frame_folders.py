@@ -387,7 +387,7 @@ class FolderSurvey(VideoSurvey):
                     "the folder has no frames",
                     source=folder,
                     allowed=wanted,
-                    advice="Give template=… for other names; videos are read by readers.Video",
+                    advice="Give template=… for other names; videos are read by seqpipe.videos",
                 )
             if self.output.size is not None and self.output.crop is None:
                 return Facts(frames, 1, 1, 0, False)  # the output's size does not depend on the frames'

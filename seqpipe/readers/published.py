@@ -5,7 +5,7 @@ function                                 reads
 ======================================== ==========================================================================
 :func:`kinetics`                         Kinetics' CSV files, with their time ranges
 :func:`video_list`                       lists without a header, ``path label``, as in SlowFast and mmaction2
-:func:`rawframes`                        mmaction2's lists of folders of frames, for ``readers.FrameFolders``
+:func:`rawframes`                        mmaction2's lists of folders of frames, for ``seqpipe.folders``
 :func:`ucf101`                           UCF101's ``trainlist01.txt`` and ``testlist01.txt``
 :func:`hmdb51`                           HMDB51's folder of splits
 :func:`something_something`              Something-Something's JSON files
@@ -130,13 +130,13 @@ def video_list(
                 line,
                 f"{text!r} seems to be a header",
                 allowed="a path and its label",
-                advice="Lists with a header are manifests: readers.Video(manifest=…), with the column path",
+                advice="Lists with a header are manifests, files that end in .csv, with the column path",
             )
         if not several and len(fields) == 1 and _ends_with_number(name, between):
             raise file.bad(
                 line,
                 f"two numbers follow the path, {text!r}",
-                advice="A list of folders of frames is read by rawframes(), for readers.FrameFolders; where these are "
+                advice="A list of folders of frames is read by rawframes(), for seqpipe.folders; where these are "
                 "several labels, give several=True",
             )
         file_path = file.find(line, [name], exact=True)

@@ -134,7 +134,7 @@ class VideoSurvey:
         if self._too_short:
             parts.append(
                 f"{self._too_short} of {listed} videos are too short and left out: {self._needed()}. Give "
-                "pad_mode='edge' to fill them up, a smaller sequence_length or stride, or min_frames to leave them "
+                "pad='edge' to fill them up, a smaller length or stride, or min_frames to leave them "
                 "out without a warning; report() names them."
             )
         if self._too_still:
@@ -302,7 +302,7 @@ class VideoSurvey:
         return ParameterError(
             f"no video is long enough: the longest one has {_frames(frames)}, but {self._needed()}",
             source=name,
-            advice="Give a smaller sequence_length, stride or min_frames, or fill short videos up with pad_mode='edge'",
+            advice="Give a smaller length, stride or min_frames, or fill short videos up with pad='edge'",
         )
 
     def _too_little(self) -> str:
@@ -319,7 +319,7 @@ class VideoSurvey:
         core = core.clips if isinstance(core, (RandomRateClips, MovingClips)) else core
         if isinstance(core, (Windows, RandomClips, EvenClips)) and core.pad_mode == "none":
             distance = (core.sequence_length - 1) * core.stride
-            chosen = f"sequence_length={core.sequence_length} with stride={core.stride}"
+            chosen = f"length={core.sequence_length} with stride={core.stride}"
             if rate is None:
                 words.append(f"{chosen} needs {_frames(distance + 1)}")
             else:

@@ -8,9 +8,8 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import DamagedSourceError, SeqpipeError, UnreadableSourceError
-from seqpipe.readers import Video
 from seqpipe.sequence import Sequence
-from tests.support.datasets import assert_true_frames, files
+from tests.support.datasets import assert_true_frames, clips, files
 
 ON_DEVICES = pytest.mark.parametrize(
     ("device", "decode"),
@@ -29,9 +28,9 @@ CUT = ("data_cut_mp4", "data_cut_ts")
 UNREADABLE = ("empty", "text", "header_cut_mp4")
 
 
-def dataset(*names, device="cpu", decode="auto", **options):
-    given = {"sequence_length": 6, "shuffle": True, "threads": 2, **options}
-    return Video(files=files(*names), device=device, decode=decode, **given)
+def make(*names, device="cpu", decode="auto", **options):
+    given = {"length": 6, "shuffle": True, "threads": 2, **options}
+    return clips(files(*names), device=device, backend=decode, **given)
 
 
 def decodable(names, decode):
@@ -50,7 +49,8 @@ def outcomes(reading):
         except SeqpipeError as error:
             found.append((type(error).__name__, error.source))
             continue
-        for sequence in [given] if isinstance(given, Sequence) else given:
+        image = given["image"]
+        for sequence in [image] if isinstance(image, Sequence) else image:
             assert_true_frames(sequence)
             found.append((sequence.source, sequence.frames.tolist()))
 
@@ -65,10 +65,10 @@ def losses(reading):
 @pytest.mark.parametrize("on_error", ["skip", "substitute"])
 def test_losses_and_what_remains_are_those_of_the_cpu(device, decode, on_error):
     names = decodable([*GOOD, *HIT, *CUT, *UNREADABLE], decode)
-    with dataset(*names, on_error=on_error) as on_cpu:
-        expected, lost = outcomes(on_cpu.batches(5)), losses(on_cpu)
-    with dataset(*names, on_error=on_error, device=device, decode=decode) as found:
-        given = outcomes(found.batches(5))
+    with make(*names, on_error=on_error) as on_cpu:
+        expected, lost = outcomes(iter(on_cpu.batch(5))), losses(on_cpu)
+    with make(*names, on_error=on_error, device=device, decode=decode) as found:
+        given = outcomes(iter(found.batch(5)))
         if decode != "nvdec":
             assert given == expected
             assert sorted(losses(found)[2]) == sorted(lost[2])
@@ -82,17 +82,17 @@ def test_losses_and_what_remains_are_those_of_the_cpu(device, decode, on_error):
 @ON_DEVICES
 def test_errors_come_at_their_place_and_reading_goes_on(device, decode):
     names = decodable([*GOOD, *HIT], decode)
-    with dataset(*names) as on_cpu:
-        expected = outcomes(on_cpu.sequences())
+    with make(*names) as on_cpu:
+        expected = outcomes(iter(on_cpu))
     assert ("DamagedSourceError", files("h264_lost_key")[0]) in expected
-    with dataset(*names, device=device, decode=decode) as found:
-        given = outcomes(found.sequences())
+    with make(*names, device=device, decode=decode) as found:
+        given = outcomes(iter(found))
     assert len(given) == len(expected)
     for ours, theirs in zip(given, expected, strict=True):
         more_lost = decode == "nvdec" and ours == ("DamagedSourceError", theirs[0])
         assert ours == theirs or (more_lost and theirs[0] in files(*HIT))
     with pytest.raises(UnreadableSourceError, match=r"text\.mp4"):
-        dataset("h264", "text", device=device, decode=decode)
+        make("h264", "text", device=device, decode=decode)
 
 
 @ON_DEVICES
@@ -100,10 +100,10 @@ def test_a_size_that_changes_on_the_way_and_back(device, decode):
     """The file goes from 128×96 to 176×100; the others keep decoders of both sizes busy beside it."""
     names = ("resized", "h264_raw_wide", "h264", "wide_h264", "cropped_h264")
     for threads in (1, 3):
-        with dataset(
-            *names, sequence_length=8, step=2, size=(96, 128), device=device, decode=decode, threads=threads
+        with make(
+            *names, length=8, step=2, size=(96, 128), device=device, decode=decode, threads=threads
         ) as found:
-            given = outcomes(found.batches(4))
+            given = outcomes(iter(found.batch(4)))
             assert len(given) == len(found)
     crossing = [frames for source, frames in given if source == files("resized")[0] and 47 in frames]
     assert any(48 in frames for frames in crossing)

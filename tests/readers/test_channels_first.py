@@ -8,14 +8,13 @@ import pytest
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.pipeline import Augmented, Pipeline, read
-from seqpipe.readers import Video
-from tests.support.datasets import files
+from tests.support.datasets import clips, files
 
 MEAN, STD = (120.0, 110.0, 100.0), (60.0, 58.0, 57.0)
 
 
 def reader(**options):
-    return Video(files=files("h264", "hevc"), sequence_length=4, step=16, **options)
+    return clips(files("h264", "hevc"), length=4, step=16, **options)
 
 
 def assert_same(found, wanted):
@@ -31,7 +30,7 @@ def assert_same(found, wanted):
 @pytest.mark.parametrize("options", [{}, {"color": "GRAY"}, {"dtype": "float32", "mean": 0.5, "std": 0.2}])
 def test_a_reader_delivers_them(options):
     with reader(**options) as plain, reader(layout="CFHW", **options) as first:
-        (wanted,), (found,) = plain.batches(8), first.batches(8)
+        (wanted,), (found,) = plain.batch(8), first.batch(8)
         assert_same(found, wanted)
         sample = first.sample(2)
         assert (sample.layout, len(sample)) == ("CFHW", 4)
@@ -40,9 +39,9 @@ def test_a_reader_delivers_them(options):
 
 
 def test_padding_and_masks():
-    options = {"files": files("h264", "hevc"), "sequence_length": 60, "pad_mode": "constant", "fill_value": 9}
-    with Video(**options) as plain, Video(layout="CFHW", **options) as first:
-        (wanted,), (found,) = plain.batches(2, ragged="pad"), first.batches(2, ragged="pad")
+    options = {"files": files("h264", "hevc"), "length": 60, "pad": "constant", "fill": 9}
+    with clips(**options) as plain, clips(layout="CFHW", **options) as first:
+        (wanted,), (found,) = plain.batch(2, ragged="pad"), first.batch(2, ragged="pad")
     np.testing.assert_array_equal(found.numpy(), wanted.numpy().transpose(0, 4, 1, 2, 3))
     np.testing.assert_array_equal(found.mask, wanted.mask)
     assert not found.mask.all()
@@ -68,7 +67,7 @@ def test_a_chain_ends_with_them(name):
     bare = ops.Chain(*(one for one in chain.ops[:-1]), ops.CropMirrorNormalize(mean=MEAN, std=STD))
     bare = ops.Chain(*chain.ops[:-1]) if name == "transposed" else bare
     with Augmented(reader(), chain) as dataset, Augmented(reader(), bare) as last:
-        (found,), (wanted,) = dataset.batches(8), last.batches(8)
+        (found,), (wanted,) = dataset.batch(8), last.batch(8)
     assert found.layout == "NCFHW"
     assert found.shape[1:3] == (3, 4)
     np.testing.assert_allclose(found.numpy(), wanted.numpy().transpose(0, 4, 1, 2, 3), atol=1.001 / 57)
@@ -80,12 +79,12 @@ def test_a_chain_on_a_reader_of_such_clips_is_fused_as_far_as_it_keeps_them():
     )
     with Augmented(reader(layout="CFHW"), chain) as dataset, Augmented(reader(), chain) as last:
         assert dataset.explain().startswith("1. random_resized_crop → flip: by the reader's conversion")
-        (found,), (wanted,) = dataset.batches(8), last.batches(8)
+        (found,), (wanted,) = dataset.batch(8), last.batch(8)
     assert_same(found, wanted)
     turned = ops.Chain(ops.CropMirrorNormalize(crop=(40, 40), output_layout="HWC"))
     with Augmented(reader(layout="CFHW"), turned) as dataset:
         assert "its result has the layout FHWC" in dataset.explain()
-        (found,) = dataset.batches(8)
+        (found,) = dataset.batch(8)
         assert found.layout == "NFHWC"
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.readers import Video
-from tests.support.datasets import assert_true_frames, files
+from seqpipe import Clip, Dataset, videos
+from tests.support.datasets import assert_true_frames, clips, files
 from tests.support.deep import combined, deep
 from tests.support.media import ROOT, names
 
@@ -38,7 +38,7 @@ interrupted = []
 signal.signal(signal.SIGINT, interrupt)  # a shell lets what it puts in the background ignore it
 signal.signal(signal.SIGUSR1, lambda *_: print("last interrupted in", *interrupted, file=sys.stderr, flush=True))
 import seqpipe
-from seqpipe.readers import Video
+from seqpipe import Clip, Decode, ops
 from seqpipe.video.bitstream import classifier
 from data_scripts.frame_code import find
 from tests.support.datasets import assert_true_frames
@@ -60,25 +60,27 @@ def look(sequence):
     else:
         assert find(sequence.numpy())[0] == sequence.frames[0]
 
-def make(**options):
-    return Video(files=paths, device=device, sequence_length=8, step=4, shuffle=True, threads=2, **options)
+def make(ahead=2):
+    take, decode = Clip(8, step=4), Decode(threads=2)
+    return seqpipe.videos(paths, take, decode=decode, device=device, shuffle=True).prefetch(ahead)
 
-dataset = make(prefetch=6)
-batches = dataset.batches(4)
-sequences = dataset.sequences()
+dataset = make(ahead=6)
+batches = iter(dataset.batch(4))
+samples = iter(dataset)
+computed = iter(dataset.map(ops.Flip(p=0.0), ops.GaussianBlur(sigma=1.0, p=0.0)).batch(4))
 reader = seqpipe.open(paths[0], device=device)
 
 def read():
-    if way == "batches":
-        yield from (sequence for batch in batches for sequence in batch)
-    elif way == "sequences":
-        yield from sequences
+    if way in ("batches", "computed"):
+        yield from (sequence for batch in (batches if way == "batches" else computed) for sequence in batch["image"])
+    elif way == "samples":
+        yield from (sample["image"] for sample in samples)
     elif way == "frames":
         yield from (reader[start : start + 8 : 2] for start in range(0, len(reader) - 8, 3))
     else:
         yield from reader
 """
-WAYS = ("batches", "sequences", "frames", "stream")
+WAYS = ("batches", "computed", "samples", "frames", "stream")
 
 # Only the interpreter can end these: nobody closes anything.
 FOREVER = """
@@ -102,7 +104,8 @@ for sequence, _ in zip(read(), range(30)):
     look(sequence)
 dataset.close()
 reader.close()
-print(*(thread.name for thread in threading.enumerate()))
+# the operators' threads are the process's
+print(*(thread.name for thread in threading.enumerate() if not thread.name.startswith("seqpipe.ops")))
 """
 ENDS = {
     "end": "",
@@ -214,8 +217,8 @@ def slow(*given, **named):
     time.sleep(1)
     return fill(*given, **named)
 seqpipe.video.engine.engine.fill = slow
-dataset = make(prefetch=40)
-batches = dataset.batches(4)
+dataset = make(ahead=40)
+batches = iter(dataset.batch(4))
 next(batches)
 begun()
 """
@@ -233,8 +236,8 @@ def test_what_was_only_read_ahead_is_not_decoded_before_the_end(device, end):
 
 THREADED = """
 def run():
-    for number, batch in enumerate(dataset.batches(4)):
-        for sequence in batch:
+    for number, batch in enumerate(dataset.batch(4)):
+        for sequence in batch["image"]:
             assert_true_frames(sequence)
     print(number, flush=True)
 
@@ -250,7 +253,7 @@ def test_a_thread_may_read_on_when_the_main_thread_has_ended(device):
     with program(THREADED, device, "thread", *files(*NAMES)) as process:
         said(process, "begun")
         rest, noise = ended(process, within_s=2 * SOON_S)
-    with Video(files=files(*NAMES), sequence_length=8, step=4) as dataset:
+    with videos(files(*NAMES), Clip(8, step=4)) as dataset:
         batches = -(-len(dataset) // 4)
     assert noise == ""
     assert int(rest) + 1 == batches
@@ -267,12 +270,12 @@ def test_a_thread_that_need_not_end_ends_with_the_program(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_readers_and_passes_of_many_threads_give_true_frames(device):
     paths = files(*NAMES)
-    options = {"sequence_length": 6, "step": 5, "shuffle": True, "device": device}
+    options = {"length": 6, "step": 5, "shuffle": True, "device": device}
     found: dict[str, int | BaseException] = {}
 
-    def go_through(name: str, dataset: Video) -> None:
-        for number, batch in enumerate(dataset.batches(3)):
-            for sequence in batch:
+    def go_through(name: str, dataset: Dataset) -> None:
+        for number, batch in enumerate(dataset.batch(3)):
+            for sequence in batch["image"]:
                 assert_true_frames(sequence)
             found[name] = number
 
@@ -289,7 +292,7 @@ def test_readers_and_passes_of_many_threads_give_true_frames(device):
         except BaseException as error:
             found[name] = error
 
-    with Video(files=paths, threads=2, **options) as dataset:
+    with clips(paths, threads=2, **options) as dataset:
         jobs = [(go_through, f"pass {n}", dataset) for n in range(3)]
         jobs += [(look, f"reader {n}", paths[n % len(paths)]) for n in range(4)]
         threads = [threading.Thread(target=kept, args=job) for job in jobs]
@@ -297,7 +300,7 @@ def test_readers_and_passes_of_many_threads_give_true_frames(device):
             thread.start()
         for thread in threads:
             thread.join(60)
-        batches = len(dataset.batches(3))
+        batches = len(dataset.batch(3))
     assert found == {name: (batches if run is go_through else 8) - 1 for run, name, _ in jobs}
 
 
@@ -340,7 +343,7 @@ import cv2
 dataset.close()
 reader.close()
 cv2.setNumThreads(3)
-batches = make().batches(2)
+batches = iter(make().batch(2))
 next(batches)
 begun()
 del batches

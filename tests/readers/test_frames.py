@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from seqpipe import OutputSpec, fn, ops
+from seqpipe import Clip, OutputSpec, Segments, fn, folders, ops
 from seqpipe.errors import (
     ManifestError,
     ParameterError,
@@ -16,8 +16,8 @@ from seqpipe.errors import (
     StateError,
     UnreadableSourceError,
 )
-from seqpipe.pipeline import Augmented, Pipeline, read
-from seqpipe.readers import FrameFolders, published
+from seqpipe.readers import published
+from tests.support.datasets import assert_resumes, clips, gist, gists, images, planned
 
 COUNTS = {"jump/one": 12, "jump/two b": 9, "run/three": 20}
 
@@ -40,133 +40,128 @@ def root(tmp_path_factory):
 
 
 def frames(root, **options):
-    given = {"template": "img_{:05}.png", "sequence_length": 4, "stride": 2}
-    return FrameFolders(videos=published.rawframes(root / "list.txt"), **{**given, **options})
+    given = {"template": "img_{:05}.png", "length": 4, "stride": 2}
+    return clips(published.rawframes(root / "list.txt"), folder=True, **{**given, **options})
 
 
-def all_of(reader, size=2, **options):
+def all_of(dataset, size=2):
     return [
-        (one.source, one.frames.tolist(), one.data)
-        for batch in reader.batches(size, **options)
-        for one in batch
+        (one.source, one.frames.tolist(), one.data) for batch in images(dataset.batch(size)) for one in batch
     ]
 
 
 def test_windows_of_a_list(root):
-    with frames(root) as reader:
-        assert len(reader) == sum(1 + (count - 7) // 8 for count in COUNTS.values())
-        found = all_of(reader)
+    with frames(root) as dataset:
+        assert len(dataset) == sum(1 + (count - 7) // 8 for count in COUNTS.values())
+        found = all_of(dataset)
         for source, numbers, pixels in found:
             folder = source.removeprefix(f"{root}/")
             np.testing.assert_array_equal(pixels, [image(folder, n + 1) for n in numbers])
         assert [numbers for _, numbers, _ in found][-2:] == [[0, 2, 4, 6], [8, 10, 12, 14]]
-        assert [int(one) for batch in reader.batches(9) for one in batch.labels] == [0, 1, 2, 2]
-        assert np.isnan(next(iter(reader)).timestamps).all()
-        assert reader.stats()["frames"]["cpu"] > 0
-        assert "FrameFolders(3 folders, 4 samples" in repr(reader)
+        assert [int(one) for batch in dataset.batch(9) for one in batch["label"]] == [0, 1, 2, 2]
+        assert np.isnan(next(iter(dataset))["timestamps"]).all()
+        assert dataset.stats()["frames"]["cpu"] > 0
+        assert repr(dataset) == "folders(3 folders, 4 samples, Clip(length=4, stride=2))"
 
 
 def test_images_by_name_and_class_folders(root):
-    with FrameFolders(file_root=root, sequence_length=4, stride=2) as reader:
-        assert reader.classes == ("jump", "run")
+    with folders(root, Clip(4, stride=2)) as dataset:
+        assert dataset.classes == ("jump", "run")
         with frames(root) as listed:
-            for (_, numbers, pixels), (_, others, same) in zip(all_of(reader), all_of(listed), strict=True):
+            for (_, numbers, pixels), (_, others, same) in zip(all_of(dataset), all_of(listed), strict=True):
                 assert numbers == others
                 np.testing.assert_array_equal(pixels, same)
-    with FrameFolders(file_root=root / "jump", sequence_length=9) as reader:
-        assert [one.label for one in reader] == [-1, -1]
-    with FrameFolders(folders=[root / "run/three"], labels=[7], segments=4, segment_mode="center") as reader:
-        (one,) = reader
+    with folders(root / "jump", Clip(9)) as dataset:
+        assert [one["label"] for one in dataset] == [-1, -1]
+    with folders([root / "run/three"], Segments(4, where="center"), labels=[7]) as dataset:
+        (one,) = images(dataset)
         assert (one.label, one.frames.tolist()) == (7, [2, 7, 12, 17])
 
 
 def test_numbers_without_leading_zeros_are_counted_not_spelled(tmp_path):
     for number in range(12):
         cv2.imwrite(str(tmp_path / f"frame{number}.png"), np.full((4, 4, 3), number, np.uint8))
-    with FrameFolders(folders=[tmp_path], sequence_length=12) as reader:
-        (one,) = reader
+    with folders([tmp_path], Clip(12)) as dataset:
+        (one,) = images(dataset)
         assert one.numpy()[:, 0, 0, 0].tolist() == list(range(12))
 
 
 def test_outputs_are_those_of_videos(root):
     whole = dict(pairs(frames(root)))
-    with frames(root, crop=(4, 6, 10, 12), mirror=True, color="BGR") as reader:
-        for key, pixels in pairs(reader):
+    with frames(root, crop=(4, 6, 10, 12), mirror=True, color="BGR") as dataset:
+        for key, pixels in pairs(dataset):
             np.testing.assert_array_equal(pixels, whole[key][:, 4:14, 6:18][:, :, ::-1, ::-1])
-    with frames(root, dtype="float32", mean=(0.1, 0.2, 0.3), std=0.5, layout="CFHW") as reader:
-        for key, pixels in pairs(reader):
+    with frames(root, dtype="float32", mean=(0.1, 0.2, 0.3), std=0.5, layout="FCHW") as dataset:
+        for key, pixels in pairs(dataset):
             expected = (whole[key] / 255 - (0.1, 0.2, 0.3)) / 0.5
-            np.testing.assert_allclose(pixels, expected.transpose(3, 0, 1, 2), atol=1e-5)
-    with frames(root, size=(12, 16)) as reader:
-        for key, pixels in pairs(reader):
+            np.testing.assert_allclose(pixels, expected.transpose(0, 3, 1, 2), atol=1e-5)
+    with frames(root, size=(12, 16)) as dataset:
+        for key, pixels in pairs(dataset):
             expected = fn.resize(whole[key], size=(12, 16), interp_type="linear")
             assert np.abs(pixels.astype(int) - expected).max() <= 1
-    with frames(root, color="GRAY") as reader:
-        for key, pixels in pairs(reader):
+    with frames(root, color="GRAY") as dataset:
+        for key, pixels in pairs(dataset):
             expected = [cv2.cvtColor(one, cv2.COLOR_RGB2GRAY)[..., None] for one in whole[key]]
             assert np.abs(pixels.astype(int) - expected).max() <= 1
 
 
-def pairs(reader):
-    return [((source, tuple(numbers)), pixels) for source, numbers, pixels in all_of(reader)]
+def pairs(dataset):
+    return [((source, tuple(numbers)), pixels) for source, numbers, pixels in all_of(dataset)]
 
 
 def test_padding_of_the_last_frames(root):
-    with frames(root, folders=None, pad_mode="constant", fill_value=9, stride=4) as reader:
-        last = all_of(reader)[-1]
+    with frames(root, pad="constant", fill=9, stride=4) as dataset:
+        last = all_of(dataset)[-1]
         assert last[1] == [16, -1, -1, -1]
         assert (last[2][1:] == 9).all()
         np.testing.assert_array_equal(last[2][0], image("run/three", 17))
-    with frames(root, pad_mode="edge", stride=4) as reader:
-        last, wanted = all_of(reader)[-1], reader.requests()[-1]
+    with frames(root, pad="edge", stride=4) as dataset:
+        last, wanted = all_of(dataset)[-1], planned(dataset)[-1]
         assert wanted.padding.tolist() == [False, True, True, True]
         np.testing.assert_array_equal(last[2][3], image("run/three", wanted.frames[3] + 1))
 
 
 def test_an_epoch_is_resumed_and_divided_as_that_of_videos(root):
-    options = {"clips_per_video": 3, "stride": 1, "shuffle": True, "seed": 4}
-    with frames(root, **options) as reader:
-        batches = reader.batches(2)
-        begun = [next(batches) for _ in range(2)]
-        state = batches.state_dict()
-        rest = [batch.data for batch in batches]
-        assert sum(map(len, (*begun, *rest))) == 9
-    with pickle.loads(pickle.dumps(frames(root, **options))) as reader:
-        again = reader.batches(2)
-        again.load_state_dict(state)
-        for expected, batch in zip(rest, again, strict=True):
-            np.testing.assert_array_equal(batch.data, expected)
-    other = FrameFolders(file_root=root, sequence_length=4, **options)
+    options = {"per_video": 3, "stride": 1, "shuffle": True, "seed": 4, "batch": 2}
+    assert_resumes(lambda: frames(root, **options))
+    with frames(root, **options) as dataset:
+        running = dataset.epoch(2)
+        begun = [gist(next(running)) for _ in range(2)]
+        rest = gists(running)
+        assert sum(len(one[0]) for one in (*begun, *rest)) == 9
+        state = next(iter(dataset)).state
+    with pickle.loads(pickle.dumps(frames(root, **options))) as dataset:
+        assert gists(dataset.epoch(2)) == [*begun, *rest]
+    other = clips(root, folder=True, length=4, **options)
     with other, pytest.raises(StateError):
-        other.batches(2).load_state_dict(state)
+        other.resume(state)
     ranks = [frames(root, **options, shard=(rank, 2)) for rank in range(2)]
-    assert sorted(one.index for reader in ranks for one in reader) == list(range(9))
+    assert sorted(index for rank in ranks for one in rank for index in one["index"]) == list(range(9))
 
 
 def test_workers_of_a_loader_divide_the_batches(root):
     torch = pytest.importorskip("torch")
-    with frames(root, clips_per_video=4, layout="CFHW") as reader:
-        dataset = reader.as_torch(2)
-        alone = [batch["pixels"] for batch in dataset]
-        loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2)
-        shared = [batch["pixels"] for batch in loader]
+    with frames(root, per_video=4, batch=2) as dataset:
+        tensors = dataset.torch(layout="NCFHW")
+        alone = [batch["image"] for batch in tensors]
+        loader = torch.utils.data.DataLoader(tensors, batch_size=None, num_workers=2)
+        shared = [batch["image"] for batch in loader]
     assert [one.shape for one in alone] == [(2, 3, 4, 24, 32)] * 6
     assert all(torch.equal(one, other) for one, other in zip(alone, shared, strict=True))
 
 
-def test_operators_and_pipelines_take_it_as_videos(root):
+def test_operators_and_graphs_take_it_as_videos(root):
     crop = ops.RandomResizedCrop(size=(10, 10), seed=2)
-    with frames(root) as reader:
-        plain = {one.index: one for one in reader}
-    with Augmented(frames(root), crop) as fused, Augmented(frames(root), crop, fuse="none") as apart:
-        for one, other in zip(fused, apart, strict=True):
+    with frames(root) as dataset:
+        plain = {one.index: one.data for one in images(dataset)}
+        for one, other in zip(images(dataset.map(crop)), images(dataset.map(crop).fuse("none")), strict=True):
             assert one.shape == other.shape == (4, 10, 10, 3)
             assert np.abs(one.data.astype(int) - other.data).max() <= 2
-    clip = read(frames(root), 4)
-    ((pixels, luma),) = Pipeline(fn.flip(clip.pixels), clip.luma)
-    for one, gray in zip(pixels, luma, strict=True):
-        np.testing.assert_array_equal(one.data, plain[one.index].data[:, :, ::-1])
-        assert gray.shape == (4, 24, 32, 1)
+        turned = dataset.graph(lambda x: {"image": fn.flip(x["image"]), "raw": x["image"]})
+        (batch,) = turned.batch(4)
+        for index, one, raw in zip(batch["index"].tolist(), batch["image"], batch["raw"], strict=True):
+            np.testing.assert_array_equal(one.data, plain[index][:, :, ::-1])
+            np.testing.assert_array_equal(raw.data, plain[index])
 
 
 @pytest.mark.parametrize("on_error", ["skip", "substitute"])
@@ -174,17 +169,17 @@ def test_a_damaged_image_costs_its_sample(root, tmp_path, on_error):
     for number in range(1, 13):
         (tmp_path / f"{number:02}.png").write_bytes((root / f"jump/one/img_{number:05}.png").read_bytes())
     (tmp_path / "06.png").write_bytes(b"no image")
-    with FrameFolders(folders=[tmp_path], sequence_length=4, on_error=on_error) as reader:
-        found = all_of(reader)
+    with folders([tmp_path], Clip(4), on_error=on_error) as dataset:
+        found = all_of(dataset)
         assert [numbers for _, numbers, _ in found if 5 in numbers] == []
         assert len(found) == (2 if on_error == "skip" else 3)
-        assert "06.png" in str(reader.report())
-    with FrameFolders(folders=[tmp_path], sequence_length=4) as reader:
-        batches = reader.batches(1)
-        next(batches)
+        assert "06.png" in str(dataset.report())
+    with folders([tmp_path], Clip(4)) as dataset:
+        running = iter(dataset.batch(1))
+        next(running)
         with pytest.raises(UnreadableSourceError, match=r"06\.png: these 8 bytes are not an image"):
-            next(batches)
-        assert next(batches).frames.tolist() == [[8, 9, 10, 11]]
+            next(running)
+        assert next(running)["frames"].tolist() == [[8, 9, 10, 11]]
 
 
 def test_fewer_images_than_the_list_says(root, tmp_path):
@@ -194,18 +189,18 @@ def test_fewer_images_than_the_list_says(root, tmp_path):
         (None, "there is no frame 12; allowed: 0 to 11"),
         ("img_{:05}.png", "img_00013.png"),
     ):
-        with FrameFolders(videos=listing, sequence_length=8, template=template) as reader:
-            batches = reader.batches(1)
-            next(batches)
+        with folders(listing, Clip(8), template=template) as dataset:
+            running = iter(dataset.batch(1))
+            next(running)
             with pytest.raises(Exception, match=told):
-                next(batches)
+                next(running)
 
 
 def test_counting_by_the_template_ends_at_a_gap(root, tmp_path):
     for number in (0, 1, 2, 4):
         (tmp_path / f"f{number}.png").write_bytes((root / "jump/one/img_00001.png").read_bytes())
-    with FrameFolders(folders=[tmp_path], template="f{}.png", first_number=0, sequence_length=1) as reader:
-        assert len(reader) == 3
+    with folders([tmp_path], Clip(1), template="f{}.png", first_number=0) as dataset:
+        assert len(dataset) == 3
 
 
 def test_lists(tmp_path):
@@ -244,9 +239,11 @@ def test_lists(tmp_path):
             "template='img.png' is not valid; allowed: the name of a file with one field",
         ),
         ({"template": "{}_{}.png"}, "template='{}_{}.png' is not valid"),
-        ({"file_root": "x"}, "file_root"),
-        ({"labels": [1]}, "labels and videos exclude one another"),
-        ({"sequence_length": 30}, "no video is long enough"),
+        ({"fps": 5.0}, "Clip: fps needs times, and folders of frames have none"),
+        ({"min_motion": 2.0}, "Clip: min_motion needs times"),
+        ({"together": True, "per_video": 2}, "Clip: together has no meaning for single images"),
+        ({"labels": [1]}, "labels and a listing exclude one another"),
+        ({"length": 30}, "no video is long enough"),
     ],
 )
 def test_what_is_refused(root, options, told):
@@ -256,9 +253,9 @@ def test_what_is_refused(root, options, told):
 
 def test_a_folder_without_frames_is_refused_or_left_out(root, tmp_path):
     with pytest.raises(SourceNotFoundError, match=r"the folder has no frames; .*Give template=…"):
-        FrameFolders(folders=[tmp_path], sequence_length=1)
+        folders([tmp_path], Clip(1))
     with pytest.raises(SourceNotFoundError, match="the folder of frames cannot be listed"):
-        FrameFolders(folders=[tmp_path / "gone"], sequence_length=1)
-    with FrameFolders(folders=[tmp_path, root / "jump/one"], sequence_length=1, on_error="skip") as reader:
-        assert len(reader) == 12
-        assert reader.output == OutputSpec()
+        folders([tmp_path / "gone"], Clip(1))
+    with folders([tmp_path, root / "jump/one"], Clip(1), on_error="skip") as dataset:
+        assert len(dataset) == 12
+        assert dataset.source.output == OutputSpec()

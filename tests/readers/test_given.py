@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import seqpipe
+from seqpipe import Clip, videos
 from seqpipe.errors import ParameterError, SeqpipeError
-from seqpipe.readers import Range, Video
+from seqpipe.readers import Range
 from seqpipe.video.convert.output import OutputSpec
+from tests.support.datasets import clips, planned
 from tests.support.media import made
 
 WRONG = (
@@ -56,14 +58,14 @@ def refusal(call, *given):
 
 
 def dataset(name, value):
-    given = {"files": [str(made("h264"))], "sequence_length": 4, name: value}
+    given = {"files": [str(made("h264"))], "length": 4, name: value}
     if name in ("file_root", "manifest"):
         del given["files"]
-    if name == "segments":
+    if name == "count":
         del given["sequence_length"]
     if name in ("mean", "std"):
         given["dtype"] = "float32"
-    with Video(**given) as made_of_it:
+    with clips(**given) as made_of_it:
         repr(made_of_it)
 
 
@@ -143,15 +145,15 @@ def test_a_range_takes_a_value_or_names_it(name):
 )
 def test_a_wrong_type_is_named_with_what_is_allowed(given, said):
     with pytest.raises(ParameterError, match=said):
-        Video(**given, sequence_length=2)
+        clips(length=2, **given)
 
 
 def test_positions_and_outputs_are_named():
-    with Video(files=[str(made("h264"))], sequence_length=4) as found:
+    with videos([str(made("h264"))], Clip(4)) as found:
         with pytest.raises(
             ParameterError, match=r"positions=5 is not valid; allowed: a list of whole numbers"
         ):
-            found.requests(0, 5)
+            planned(found, 0, 5)
         for outputs, said in (
             (5, r"outputs=5 is not valid; allowed: a function"),
             (lambda *_: 5, "outputs returned an int"),

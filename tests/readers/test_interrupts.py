@@ -19,6 +19,7 @@ from seqpipe.video.device import parse_device
 from seqpipe.video.engine.executors import engine_for
 from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
+from tests.support.datasets import clips
 from tests.support.deep import combined
 from tests.support.interrupts import lost_interrupts
 from tests.support.media import made
@@ -105,6 +106,28 @@ def test_an_interrupt_arrives_while_a_function_is_mapped(device):
         for _ in range(2):
             run()
         assert lost_interrupts(run, every=EVERY[device]) == []
+        run()
+
+
+@pytest.mark.parametrize("way", ["batches", "samples", "by index"])
+def test_an_interrupt_arrives_while_a_data_set_is_read(way):
+    """Without operators: their thread is started in every epoch, where Python itself loses interrupts."""
+    dataset = clips([made("h264"), made("hevc")], length=3, step=24, size=(16, 16), threads=2, ahead=1)
+
+    def run():
+        if way == "by index":
+            dataset.sample(3)
+            found = [dataset.read([0, 1, 2, 3])["index"]]
+        else:
+            found = [
+                np.atleast_1d(one["index"]) for one in (dataset if way == "samples" else dataset.batch(2))
+            ]
+        assert np.concatenate(found).tolist() == [0, 1, 2, 3]
+
+    with dataset:
+        for _ in range(2):
+            run()
+        assert lost_interrupts(run, every=5) == []
         run()
 
 

@@ -7,15 +7,17 @@ import json
 import numpy as np
 import pytest
 
-from seqpipe import fn, ops
+from seqpipe import Segments, fn, ops, videos
 from seqpipe.errors import ManifestError, ParameterError
-from seqpipe.readers import Listing, Video, list_videos
-from tests.support.datasets import files
+from seqpipe.readers import Listing, list_videos
+from tests.support.datasets import clips, files
+
+COLUMNS = ("subject", "age", "weight", "code")
 
 
-def batch_of(**options):
-    with Video(segments=2, **options) as reader:
-        (batch,) = reader.batches(4)
+def batch_of(source, **options):
+    with clips(source, count=2, batch=4, **options) as dataset:
+        (batch,) = dataset
     return batch
 
 
@@ -38,10 +40,14 @@ def batch_of(**options):
     ],
 )
 def test_labels_of_each_type(labels, options, dtype, wanted):
-    batch = batch_of(files=files("h264", "vp9"), labels=labels, **options)
-    assert batch.labels.dtype == dtype
-    assert batch.labels.tolist() == wanted
-    assert ops.Flip()(batch).labels.tolist() == wanted, "operators hand labels through"
+    batch = batch_of(files("h264", "vp9"), labels=labels, **options)
+    assert batch["label"].dtype == dtype
+    assert batch["label"].tolist() == wanted
+    assert ops.Flip()(batch["image"]).labels.tolist() == wanted, "operators hand labels through"
+    with clips(files("h264", "vp9"), labels=labels, count=2, **options).map(ops.Flip()) as dataset:
+        assert [np.asarray(one["label"]).tolist() for one in dataset] == wanted
+        (fused,) = dataset.batch(2)
+    assert (fused["label"].dtype, fused["label"].tolist()) == (dtype, wanted)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +71,12 @@ def test_labels_of_each_type(labels, options, dtype, wanted):
 )
 def test_labels_that_are_refused(labels, options, said):
     with pytest.raises(ParameterError, match=said):
-        Video(files=files("h264", "vp9"), labels=labels, segments=1, **options)
+        clips(files("h264", "vp9"), labels=labels, count=1, **options)
 
 
 def test_a_folder_has_classes(tmp_path):
     with pytest.raises(ParameterError, match="label_type='text' and file_root exclude one another"):
-        Video(file_root=tmp_path, segments=1, label_type="text")
+        clips(tmp_path, count=1, label_type="text")
 
 
 def test_further_columns_come_with_batches(tmp_path):
@@ -79,15 +85,34 @@ def test_further_columns_come_with_batches(tmp_path):
     path.write_text(
         f"path,subject,age,weight,code\n{one},anna,31,70.5,007\n{two},bert,8,20,010\n", encoding="utf-8"
     )
-    batch = batch_of(manifest=path)
-    assert {name: getattr(v, "tolist", lambda v=v: v)() for name, v in batch.columns.items()} == {
+    batch = batch_of(path)
+    assert {name: getattr(v, "tolist", lambda v=v: v)() for name, v in batch.items() if name in COLUMNS} == {
         "subject": ("anna", "bert"),
         "age": [31, 8],
         "weight": [70.5, 20.0],
         "code": ("007", "010"),
     }
-    assert fn.resize(batch, size=(20, 20)).columns["age"].tolist() == [31, 8]
-    assert batch[1].fields["code"] == "010"
+    image = batch["image"]
+    assert fn.resize(image, size=(20, 20)).columns["age"].tolist() == [31, 8]
+    assert image[1].fields["code"] == "010"
+    with clips(path, count=2).map(ops.Resize(size=(20, 20))) as dataset:
+        assert [(one["subject"], one["age"]) for one in dataset] == [("anna", 31), ("bert", 8)]
+        assert {*COLUMNS} <= {*dataset.types}
+
+
+def test_columns_that_are_named_as_parts_get_a_prefix(tmp_path):
+    one, two = files("h264", "vp9")
+    path = tmp_path / "list.csv"
+    path.write_text(f"path,label,frames,video,image,index\n{one},4,300,x,a.png,8\n{two},5,50,y,b.png,9\n")
+    with clips(path, count=2, batch=2) as dataset:
+        (batch,) = dataset
+        (alone, _) = clips(path, count=2)
+    assert batch["frames"].shape == (2, 2)
+    assert (batch["video"].tolist(), batch["index"].tolist()) == ([0, 1], [0, 1])
+    columns = {name: list(batch[f"column_{name}"]) for name in ("frames", "video", "image", "index")}
+    assert columns == {"frames": [300, 50], "video": ["x", "y"], "image": ["a.png", "b.png"], "index": [8, 9]}
+    assert (alone["column_frames"], alone["column_video"], alone["column_image"]) == (300, "x", "a.png")
+    assert {*batch} - {"image"} <= {*dataset.types}
 
 
 def test_further_columns_of_json(tmp_path):
@@ -98,13 +123,13 @@ def test_further_columns_of_json(tmp_path):
     ]
     path = tmp_path / "list.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    batch = batch_of(manifest=path, label_type="vector")
-    assert batch.labels.tolist() == [[0.5, 1], [2, 3]]
-    assert [boxes.shape for boxes in batch.columns["boxes"]] == [(1, 4), (2, 4)]
-    assert batch.columns["note"] == (None, "x")
-    assert batch.columns["ok"].tolist() == [True, False]
+    batch = batch_of(path, label_type="vector")
+    assert batch["label"].tolist() == [[0.5, 1], [2, 3]]
+    assert [boxes.shape for boxes in batch["boxes"]] == [(1, 4), (2, 4)]
+    assert batch["note"] == (None, "x")
+    assert batch["ok"].tolist() == [True, False]
     with pytest.raises(ManifestError, match=r"line 1: the label \[0.5, 1\] is not a whole number"):
-        Video(manifest=path, segments=1)
+        videos(path, Segments(1))
 
 
 def listing(count=200, subjects=23):
@@ -165,12 +190,10 @@ def test_a_reader_of_a_part():
     parts = list_videos(files=files("h264", "hevc", "vp9"), labels=[0, 1, 2]).split((0.4, 0.6), seed=0)
     seen = []
     for part in parts:
-        with Video(videos=part, segments=1) as reader:
-            seen += [label for batch in reader.batches(3) for label in batch.labels.tolist()]
+        with videos(part, Segments(1)).batch(3) as dataset:
+            seen += [label for batch in dataset for label in batch["label"].tolist()]
     assert sorted(seen) == [0, 1, 2]
-    with pytest.raises(ParameterError, match="videos and labels exclude one another"):
-        Video(videos=parts[0], labels=[1], segments=1)
-    with pytest.raises(ParameterError, match=r"videos is a list.*Pass paths as files"):
-        Video(videos=[], segments=1)
+    with pytest.raises(ParameterError, match="files is empty"):
+        videos([], Segments(1))
     with pytest.raises(ParameterError, match="videos is empty"):
-        Video(videos=parts[0].where(lambda _: False), segments=1)
+        videos(parts[0].where(lambda _: False), Segments(1))

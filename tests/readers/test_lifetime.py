@@ -7,18 +7,20 @@ import pickle
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import seqpipe.readers
-from seqpipe.readers import Video, frame_values
+from seqpipe import Segments, ops, videos
+from seqpipe.readers import frame_values
 from seqpipe.readers.frame_values import Clock
 from seqpipe.video.index.cache import save_index
 from seqpipe.video.index.open import IndexOptions, open_index
 from seqpipe.video.source.source import open_source
-from tests.support.datasets import files, gist
+from tests.support.datasets import clips, files, gist, gists
 from tests.support.media import made
 
 
@@ -26,25 +28,23 @@ def our_threads():
     return {thread for thread in threading.enumerate() if thread.name.startswith("seqpipe")}
 
 
-def make(**options):
-    return Video(
-        **{"files": files("h264", "vp9", "odd_vp9"), "sequence_length": 6, "shuffle": True, **options}
-    )
+def make(source=None, **options):
+    given = {"length": 6, "shuffle": True, "batch": 3, **options}
+    return clips(files("h264", "vp9", "odd_vp9") if source is None else source, **given)
 
 
 def test_closing_stops_the_threads_and_a_later_use_starts_them():
     with make() as other:
-        expected = [gist(batch) for batch in other.batches(3)]
+        expected = gists(other)
     before = our_threads()
     with make(threads=2) as dataset:
-        batches = dataset.batches(3)
-        first = gist(next(batches))
+        running = iter(dataset)
+        first = gist(next(running))
         ours = our_threads() - before
-        assert len(ours) == 2
+        assert len(ours) == 2, "nothing is computed: there is no thread but the decoders'"
     assert not ours & our_threads()
     # what was read ahead is gone; the rest comes all the same
-    rest = [gist(batch) for batch in batches]
-    assert [first, *rest] == expected
+    assert [first, *gists(running)] == expected
     later = our_threads() - before - ours
     assert later
     dataset.close()
@@ -52,69 +52,94 @@ def test_closing_stops_the_threads_and_a_later_use_starts_them():
     assert not later & our_threads()
 
 
-def test_an_interrupted_batch_comes_again(monkeypatch):
-    dataset = make()
-    batches = dataset.batches(4)
-    expected = [gist(batch) for batch in make().batches(4)]
-    given = [gist(next(batches))]
-    result = seqpipe.video.engine.engine.PendingRead.result
+@pytest.mark.parametrize(
+    "steps", [(), (ops.Flip(p=0.5), ops.GaussianBlur(sigma=1.0))], ids=["plain", "computed"]
+)
+def test_closing_any_description_while_it_is_iterated_loses_nothing(steps):
+    whole = make(size=(32, 32))
+    whole = whole.map(*steps) if steps else whole
+    expected, before = gists(whole.epoch(1)), our_threads()
+    found, running = [], whole.epoch(1)
+    for number, batch in enumerate(running):
+        found.append(gist(batch))
+        if number % 2:
+            with whole.prefetch(1).shard(1, 2):  # another description of the same source
+                pass
+            assert not our_threads() - before
+    assert found == expected
+    whole.close()
+    assert not our_threads() - before
 
-    def interrupted(self):
-        monkeypatch.setattr("seqpipe.video.engine.engine.PendingRead.result", result)
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr("seqpipe.video.engine.engine.PendingRead.result", interrupted)
+@pytest.mark.parametrize("where", ["PendingRead.result", "Engine.submit"])
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_an_interrupted_batch_comes_again(monkeypatch, where, at):
+    """While a batch is waited for, or while the next ones are begun."""
+    expected = gists(make())
+    engine = import_module("seqpipe.video.engine.engine")
+    kind, name = where.split(".")
+    plain, calls = getattr(getattr(engine, kind), name), []
+
+    def interrupted(*given):
+        calls.append(given)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return plain(*given)
+
+    monkeypatch.setattr(f"seqpipe.video.engine.engine.{where}", interrupted)
+    running, found = iter(make()), []
     with pytest.raises(KeyboardInterrupt):
-        next(batches)
-    assert batches.position == 4
-    assert given + [gist(batch) for batch in batches] == expected
+        for batch in running:
+            found.append(gist(batch))
+    assert sum(count for _, count in running.state_dict()["history"]) == sum(len(one[0]) for one in found)
+    assert found + gists(running) == expected
 
 
-def test_a_dataset_names_its_device():
-    with Video(files=files("h264"), segments=1, device="cpu") as dataset:
+def test_a_data_set_names_its_device():
+    with videos(files("h264"), Segments(1), device="cpu") as dataset:
         assert dataset.device == "cpu"
 
 
-def test_a_dataset_can_be_pickled():
-    dataset = make(on_error="skip", files=[*files("h264", "vp9"), "gone.mp4"])
-    dataset.set_epoch(2)
+def test_a_data_set_can_be_pickled():
+    dataset = make([*files("h264", "vp9"), "gone.mp4"], on_error="skip", per_video=2, batch=4)
     copy = pickle.loads(pickle.dumps(dataset))
-    assert copy.epoch == 2
     assert copy.report() == dataset.report()
     assert copy.fingerprint == dataset.fingerprint
-    assert [gist(b) for b in copy.batches(4)] == [gist(b) for b in dataset.batches(4)]
-    timed = make(fps=12.5)
-    assert [gist(b) for b in pickle.loads(pickle.dumps(timed)).batches(4)] == [
-        gist(b) for b in timed.batches(4)
-    ]
+    assert repr(copy) == repr(dataset)
+    assert gists(copy.epoch(2)) == gists(dataset.epoch(2))
+    timed = make(fps=12.5).map(ops.Flip(p=0.5))
+    assert gists(pickle.loads(pickle.dumps(timed))) == gists(timed)
 
 
-@pytest.mark.parametrize("kind", ["batches", "sequences"])
-def test_a_pass_that_is_under_way_can_be_pickled(kind):
-    given = make(shuffle=True, size=(16, 16))
-    going = given.batches(2) if kind == "batches" else given.sequences()
+@pytest.mark.parametrize("batch", [{"batch": 2}, {}], ids=["batches", "samples"])
+def test_an_epoch_that_is_under_way_can_be_pickled(batch):
+    running = clips(files("h264", "vp9"), length=6, shuffle=True, size=(16, 16), **batch).epoch(1)
     for _ in range(2):
-        next(going)
-    other = pickle.loads(pickle.dumps(going))
-    assert other.state_dict() == going.state_dict()
+        next(running)
+    other = pickle.loads(pickle.dumps(running))
+    assert other.state_dict() == running.state_dict()
     rest, expected = (
-        [(one.frames.tolist(), one.numpy().tobytes()) for one in each] for each in (other, going)
+        [(one.index, one["frames"].tolist(), one["image"].numpy().tobytes()) for one in each]
+        for each in (other, running)
     )
-    assert rest == expected
+    assert [one[1:] for one in rest] == [one[1:] for one in expected]
     assert rest
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
-def test_a_forked_process_goes_on_with_threads_of_its_own():
+@pytest.mark.parametrize("way", ["plain", "computed"])
+def test_a_forked_process_goes_on_with_threads_of_its_own(way):
     program = """
 import os, sys, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any fork beside threads
-from seqpipe.readers import Video
-dataset = Video(files=sys.argv[1:], sequence_length=6, shuffle=True, threads=2)
-batches = dataset.batches(3)
-next(batches)
+from seqpipe import Clip, Decode, ops, videos
+dataset = videos(sys.argv[2:], Clip(6), decode=Decode(threads=2), shuffle=True).batch(3)
+if sys.argv[1] == "computed":
+    dataset = dataset.map(ops.GaussianBlur(sigma=1.0))
+running = iter(dataset)
+next(running)
 child = os.fork()
-rest = [batch.frames.tolist() for batch in batches]
+rest = [(batch["frames"].tolist(), int(batch["image"].numpy().sum())) for batch in running]
 print(rest, flush=True)
 if child:
     status = os.waitpid(child, 0)[1]
@@ -124,7 +149,7 @@ dataset.close()
 os._exit(0)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, *files("h264", "vp9")],
+        [sys.executable, "-c", program, way, *files("h264", "vp9")],
         capture_output=True,
         text=True,
         timeout=60,
@@ -172,13 +197,13 @@ elif way == "jump":
     assert done.stderr == ""
 
 
-def test_two_iterators_in_two_threads_share_a_dataset():
+def test_iterators_of_several_threads_share_a_data_set():
     dataset = make(threads=2)
-    expected = [gist(batch) for batch in dataset.batches(3)]
+    expected = gists(dataset)
     found = {}
 
     def run(name):
-        found[name] = [gist(batch) for batch in dataset.batches(3)]
+        found[name] = gists(dataset)
 
     threads = [threading.Thread(target=run, args=(name,)) for name in range(3)]
     for thread in threads:
@@ -186,6 +211,23 @@ def test_two_iterators_in_two_threads_share_a_dataset():
     for thread in threads:
         thread.join(30)
     assert found == dict.fromkeys(range(3), expected)
+
+
+@pytest.mark.parametrize("batch", [{"batch": 2}, {}], ids=["batches", "samples"])
+def test_threads_that_share_an_epoch_get_each_item_once(batch):
+    dataset = clips(files("h264", "vp9"), length=4, **batch)
+    running, found = iter(dataset), []
+
+    def run():
+        # not a for loop: one that begins after the end begins anew
+        found.extend(np.atleast_1d(one["index"]).tolist() for one in iter(lambda: next(running, None), None))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(index for one in found for index in one) == list(range(24))
 
 
 def test_the_clock_keeps_a_bounded_number_of_timestamps(monkeypatch):
@@ -231,15 +273,16 @@ def test_ten_thousand_indexed_files(tmp_path):
         save_index(cache, open_source(str(path)).stamp(), index)
     program = """
 import sys
-import seqpipe.readers
+import seqpipe
 from tests.support.memory import peak_kib
-dataset = seqpipe.readers.Video(file_root=sys.argv[1], cache_dir=sys.argv[2], sequence_length=8, shuffle=True)
-print(dataset.total, len(dataset.requests(1, [5])), peak_kib() / 1024)
+decode = seqpipe.Decode(cache_dir=sys.argv[2])
+dataset = seqpipe.videos(sys.argv[1], seqpipe.Clip(8), decode=decode, shuffle=True)
+print(dataset.size, dataset.dealt().steps(1).share.indices([5]).size, peak_kib() / 1024)
 """
     command = [sys.executable, "-c", program, str(folder.parent), str(cache)]
     out = subprocess.run(
         command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2]
     ).stdout
-    samples, requested, megabytes = map(float, out.split())
-    assert (samples, requested) == (60_000, 1)
+    samples, chosen, megabytes = map(float, out.split())
+    assert (samples, chosen) == (60_000, 1)
     assert megabytes < 200

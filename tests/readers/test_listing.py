@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import seqpipe
+from seqpipe import Clip, Segments, videos
 from seqpipe.errors import (
     ManifestError,
     ParameterError,
@@ -15,20 +17,22 @@ from seqpipe.errors import (
     SourceNotFoundError,
     UnreadableSourceError,
 )
-from seqpipe.readers import Range, Video, list_videos
+from seqpipe.readers import Range
 from seqpipe.readers.files import list_folder
 from seqpipe.readers.labels import LabelParser
 from seqpipe.readers.manifest import read_manifest
 from seqpipe.video.source.extensions import VIDEO_ENDINGS
-from tests.support.datasets import assert_true_frames, files
+from tests.support.datasets import assert_true_frames, clips, files, planned
 from tests.support.media import made
 
 
 def labels_of(dataset):
     """The labels by file name, as batches give them."""
     found = {}
-    for batch in dataset.batches(4):
-        found |= {Path(s).name: label for s, label in zip(batch.sources, batch.labels.tolist(), strict=True)}
+    for batch in dataset.batch(4):
+        found |= {
+            Path(s).name: label for s, label in zip(batch.sources, batch["label"].tolist(), strict=True)
+        }
     return found
 
 
@@ -58,15 +62,15 @@ def test_a_link_to_a_folder_above_gives_no_video_twice(tmp_path):
 
 def test_labels_of_a_list_as_numbers_and_names():
     paths = files("h264", "vp9", "av1")
-    dataset = Video(files=paths, labels=[7, -1, "3"], segments=1)
+    dataset = clips(paths, labels=[7, -1, "3"], count=1)
     assert labels_of(dataset) == {"h264.mp4": 7, "vp9.webm": -1, "av1.mp4": 3}
-    named = Video(files=paths, labels=["run", " jump ", 1], classes=["jump", "run"], segments=1)
+    named = clips(paths, labels=["run", " jump ", 1], classes=["jump", "run"], count=1)
     assert labels_of(named) == {"h264.mp4": 1, "vp9.webm": 0, "av1.mp4": 1}
     assert named.classes == ("jump", "run")
 
 
 def test_files_without_labels_have_minus_one():
-    assert labels_of(Video(files=[made("h264")], segments=1)) == {"h264.mp4": -1}
+    assert labels_of(videos([made("h264")], Segments(1))) == {"h264.mp4": -1}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +99,7 @@ def test_files_without_labels_have_minus_one():
 )
 def test_bad_labels_classes_and_ranges_of_a_list(given, said):
     with pytest.raises(ParameterError, match=said):
-        Video(files=files("h264", "h264"), segments=1, **given)
+        clips(files("h264", "h264"), count=1, **given)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +127,7 @@ def test_bad_labels_classes_and_ranges_of_a_list(given, said):
 )
 def test_sources_that_are_none_or_too_many(given, said):
     with pytest.raises(ParameterError, match=said):
-        Video(segments=1, **given)
+        seqpipe.listing(**given)
 
 
 def test_bad_ranges():
@@ -157,7 +161,7 @@ def test_class_folders_are_sorted_and_searched_through(tmp_path):
         ("ant/deep/er/c.MP4", 0),
         ("zebra/a.mp4", 1),
     ]
-    dataset = Video(file_root=tmp_path, segments=2)
+    dataset = videos(tmp_path, Segments(2))
     assert dataset.classes == ("ant", "zebra")
     assert labels_of(dataset) == {"b.mkv": 0, "c.MP4": 0, "a.mp4": 1}
 
@@ -200,9 +204,9 @@ def test_a_root_that_is_no_folder(tmp_path):
     with pytest.raises(SourceNotFoundError, match=r"n: no such folder \(File name too long\)\. For single"):
         list_folder(str(tmp_path / ("n" * 300)), LabelParser(None))
     with pytest.raises(SourceNotFoundError, match=r"nowhere: no such folder.*files=\[…\]"):
-        Video(file_root=tmp_path / "nowhere", segments=1)
+        seqpipe.listing(file_root=tmp_path / "nowhere")
     with pytest.raises(SourceNotFoundError, match=r"h264\.mp4: this is a file"):
-        Video(file_root=made("h264"), segments=1)
+        seqpipe.listing(file_root=made("h264"))
 
 
 def test_endings_are_sorted_and_lower_case():
@@ -239,9 +243,9 @@ def test_paths_of_every_kind_in_every_format(odd_folder, kind):
         )
     manifest = odd_folder / f"list.{kind}"
     manifest.write_text(text, encoding="utf-8-sig")
-    with Video(manifest=manifest, segments=2) as dataset:
+    with videos(manifest, Segments(2)) as dataset:
         assert labels_of(dataset) == {name: number for number, name in enumerate(ODD_NAMES)}
-        assert [request.source for request in dataset.requests()] == [
+        assert [request.source for request in planned(dataset)] == [
             str(odd_folder / path) for path, _ in rows
         ]
 
@@ -253,10 +257,10 @@ def test_ranges_absolute_paths_and_class_names(tmp_path):
         "path,label,start_frame,end_frame,start_s,end_s,youtube_id\n"
         f"{path},run,10,20,,,x1\n{path},jump,,,0.4,,x2\n{path},1,,,,,x3\n"
     )
-    with Video(manifest=manifest, classes=["run", "jump"], sequence_length=10) as dataset:
+    with clips(manifest, classes=["run", "jump"], length=10) as dataset:
         spans = {}
-        for batch in dataset.batches(3):
-            for sequence, label in zip(batch, batch.labels, strict=True):
+        for batch in dataset.batch(3):
+            for sequence, label in zip(batch["image"], batch["label"], strict=True):
                 spans.setdefault(int(label), []).append((int(sequence.frames[0]), int(sequence.frames[-1])))
                 assert_true_frames(sequence)
     assert spans == {0: [(10, 19)], 1: [(10, 19), (20, 29), (30, 39), (0, 9), (10, 19), (20, 29), (30, 39)]}
@@ -339,7 +343,7 @@ def test_bad_manifests_name_the_line(tmp_path, name, text, said):
     manifest = tmp_path / name
     manifest.write_text(text, encoding="utf-8")
     with pytest.raises(ManifestError, match=said) as caught:
-        Video(manifest=manifest, segments=1)
+        videos(manifest, Segments(1))
     assert caught.value.source == str(manifest)
 
 
@@ -347,19 +351,19 @@ def test_a_manifest_in_another_encoding(tmp_path):
     manifest = tmp_path / "m.csv"
     manifest.write_bytes("path,label\na.mp4,1\ngröße.mp4,2\n".encode("latin-1"))
     with pytest.raises(ManifestError, match=r"line 3: the text is not UTF-8"):
-        Video(manifest=manifest, segments=1)
+        videos(manifest, Segments(1))
 
 
 def test_a_manifest_that_is_no_manifest(tmp_path):
     with pytest.raises(SourceNotFoundError, match=r"gone\.csv: no such manifest"):
-        Video(manifest=tmp_path / "gone.csv", segments=1)
+        videos(tmp_path / "gone.csv", Segments(1))
     with pytest.raises(
         ManifestError, match=r"'\.txt' is not the ending of a manifest; allowed: \.csv, \.tsv, "
     ):
-        Video(manifest=tmp_path / "list.txt", segments=1)
+        seqpipe.listing(manifest=tmp_path / "list.txt")
     (tmp_path / "dir.csv").mkdir()
     with pytest.raises(ManifestError, match=r"dir\.csv: the manifest cannot be read"):
-        Video(manifest=tmp_path / "dir.csv", segments=1)
+        videos(tmp_path / "dir.csv", Segments(1))
 
 
 def test_a_missing_file_names_its_line(tmp_path):
@@ -368,8 +372,8 @@ def test_a_missing_file_names_its_line(tmp_path):
     with pytest.raises(
         SourceNotFoundError, match=r"sub/gone\.mp4: no such file.*line 3 of .*m\.csv; relative paths"
     ):
-        Video(manifest=manifest, segments=1)
-    kept = Video(manifest=manifest, segments=1, on_error="skip")
+        videos(manifest, Segments(1))
+    kept = videos(manifest, Segments(1), on_error="skip")
     (loss,) = kept.report().losses
     assert (len(kept), loss.source, loss.fate) == (1, str(tmp_path / "sub/gone.mp4"), "video left out")
 
@@ -393,7 +397,7 @@ def test_files_of_a_folder_that_are_passed_over_are_counted(tmp_path):
 
 def listing_of_classes(tmp_path, counts):
     root = tree(tmp_path, [f"{name}/{n}.mp4" for name, count in counts.items() for n in range(count)])
-    return list_videos(file_root=root)
+    return seqpipe.listing(root)
 
 
 def test_parts_and_sums_of_listings(tmp_path):
@@ -402,9 +406,9 @@ def test_parts_and_sums_of_listings(tmp_path):
     assert whole[-1].key == "dog/1.mp4"
     assert whole[:2] + whole[2:] == whole
     assert repr(whole) == "Listing(5 videos, 2 classes ('cat', 'dog'))"
-    numbers = list_videos(files=["x.mp4"], labels=["0.5"], label_type="number")
+    numbers = seqpipe.listing(["x.mp4"], labels=["0.5"], label_type="number")
     assert repr(numbers) == "Listing(1 videos, no classes, label_type='number')"
-    other = list_videos(files=["x.mp4"], labels=["dog"], classes=["dog", "cat"])
+    other = seqpipe.listing(["x.mp4"], labels=["dog"], classes=["dog", "cat"])
     with pytest.raises(ParameterError, match=r"classes of the listings differ: .* same classes=\[…\]"):
         whole + other
     with pytest.raises(TypeError):
@@ -421,12 +425,12 @@ def test_a_balanced_listing_repeats_small_classes(tmp_path, by):
     assert even == whole.balanced(seed=3, by=by)
     last = {whole.balanced(seed=seed).entries[-5].key for seed in range(8)}
     assert last == {"bee/0.mp4", "bee/1.mp4"}, "either bee is the one more"
-    with Video(videos=even, sequence_length=2, clips_per_video=1) as videos:
-        assert Counter(s.label for s in videos.requests()) == {0: 5, 1: 5, 2: 5}
-        bees = [s.frames.tolist() for s in videos.requests() if s.source.endswith("bee/0.mp4")]
+    with videos(even, Clip(2, per_video=1)) as dataset:
+        assert Counter(s.label for s in planned(dataset)) == {0: 5, 1: 5, 2: 5}
+        bees = [s.frames.tolist() for s in planned(dataset) if s.source.endswith("bee/0.mp4")]
         assert len({tuple(frames) for frames in bees}) == len(bees), "each occurrence has its own clip"
 
 
 def test_labels_may_be_a_tensor(torch):
-    dataset = Video(files=files("h264", "vp9"), labels=torch.tensor([1, 0]), segments=1)
-    assert [request.label for request in dataset.requests()] == [1, 0]
+    dataset = clips(files("h264", "vp9"), labels=torch.tensor([1, 0]), count=1)
+    assert [request.label for request in planned(dataset)] == [1, 0]

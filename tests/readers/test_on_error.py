@@ -7,9 +7,16 @@ import shutil
 import numpy as np
 import pytest
 
-from seqpipe.errors import DamagedSourceError, SourceError, SourceNotFoundError, UnreadableSourceError
-from seqpipe.readers import Loss, Range, Video
-from tests.support.datasets import assert_true_frames, files, gist
+from seqpipe import Clip, Decode, Segments, videos
+from seqpipe.errors import (
+    DamagedSourceError,
+    ParameterError,
+    SourceError,
+    SourceNotFoundError,
+    UnreadableSourceError,
+)
+from seqpipe.readers import Loss, Range
+from tests.support.datasets import assert_true_frames, clips, files, gists, images, planned
 from tests.support.media import entry, made, made_all
 
 UNREADABLE = (
@@ -45,20 +52,20 @@ CAUTIOUS = ("hevc_lost_disposable",)
 
 def pixels_of(name):
     """Windows of 4 frames of a sound item by their first frame."""
-    with Video(files=files(name), sequence_length=4) as dataset:
-        return {int(s.frames[0]): s.numpy().tobytes() for s in dataset}
+    with videos(files(name), Clip(4)) as dataset:
+        return {int(s.frames[0]): s.numpy().tobytes() for s in images(dataset)}
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_a_file_that_cannot_be_opened_is_raised_or_reported(name):
     paths = files("h264", name, "vp9")
     with pytest.raises(UnreadableSourceError) as caught:
-        Video(files=paths, segments=2)
+        videos(paths, Segments(2))
     assert caught.value.source == paths[1]
     assert str(caught.value).startswith(paths[1])
     for policy in ("skip", "substitute"):
-        with Video(files=paths, segments=2, on_error=policy) as dataset:
-            (batch,) = dataset.batches(4)
+        with videos(paths, Segments(2), on_error=policy) as dataset:
+            (batch,) = dataset.batch(4)
         assert batch.sources == (paths[0], paths[2])
         (loss,) = dataset.report().losses
         assert (loss.source, loss.fate, loss.reason) == (paths[1], "video left out", caught.value.fact)
@@ -68,16 +75,16 @@ def test_a_file_that_cannot_be_opened_is_raised_or_reported(name):
 
 def test_a_missing_path_and_a_folder(tmp_path):
     with pytest.raises(SourceNotFoundError, match=r"gone\.mp4: no such file"):
-        Video(files=[made("h264"), tmp_path / "gone.mp4"], segments=2)
-    with pytest.raises(UnreadableSourceError, match=r"this is a folder.*file_root.*readers\.FrameFolders"):
-        Video(files=[tmp_path], segments=2)
+        videos([made("h264"), tmp_path / "gone.mp4"], Segments(2))
+    with pytest.raises(UnreadableSourceError, match=r"this is a folder.*seqpipe\.videos.*seqpipe\.folders"):
+        videos([tmp_path], Segments(2))
 
 
 def test_no_video_that_can_be_used():
     with pytest.raises(
         UnreadableSourceError, match=r"none of the 2 videos can be used; the first one: .*seqpipe probe"
     ):
-        Video(files=files("text", "empty"), segments=2, on_error="skip")
+        videos(files("text", "empty"), Segments(2), on_error="skip")
 
 
 @pytest.mark.parametrize(
@@ -91,16 +98,16 @@ def test_no_video_that_can_be_used():
 def test_ranges_outside_of_the_video(part, said):
     paths = files("h264", "vp9")
     with pytest.raises(SourceError, match=said) as caught:
-        Video(files=paths, ranges=[None, part], segments=2)
+        clips(paths, ranges=[None, part], count=2)
     assert caught.value.source == paths[1]
-    kept = Video(files=paths, ranges=[None, part], segments=2, on_error="skip")
+    kept = clips(paths, ranges=[None, part], count=2, on_error="skip")
     assert [loss.source for loss in kept.report().losses] == [paths[1]]
 
 
 def test_a_crop_that_leaves_one_picture_costs_only_that_video():
     paths = files("wide_h264", "odd_vp9")
-    kept = Video(files=paths, crop=(0, 0, 90, 120), segments=2, on_error="skip")
-    assert [r.source for r in kept.requests()] == paths[:1]
+    kept = clips(paths, crop=(0, 0, 90, 120), count=2, on_error="skip")
+    assert [r.source for r in planned(kept)] == paths[:1]
     assert kept.report().losses[0].reason.startswith("crop of 120x90 pixels at x=0, y=0")
 
 
@@ -108,13 +115,14 @@ def test_a_crop_that_leaves_one_picture_costs_only_that_video():
 def test_skipping_keeps_all_that_is_sound(name):
     found = entry(name)
     paths = files(found.twin, name, found.twin)
-    with Video(files=paths, sequence_length=4, on_error="skip", threads=2) as dataset:
-        batches = list(dataset.batches(5))
+    with clips(paths, length=4, on_error="skip", threads=2) as dataset:
+        batches = list(dataset.batch(5))
         report = dataset.report()
+    assert sum(batch.lost for batch in batches) <= sum(loss.times for loss in report.losses)
     sound = pixels_of(found.twin)
     given = {0: [], 1: [], 2: []}
     for batch in batches:
-        for sequence, video in zip(batch, dataset.videos(batch.indices).tolist(), strict=True):
+        for sequence, video in zip(batch["image"], batch["video"].tolist(), strict=True):
             assert sequence.source == paths[video]
             given[video].append(int(sequence.frames[0]))
             assert sequence.numpy().tobytes() == sound[given[video][-1]], f"{name} frame {given[video][-1]}"
@@ -126,7 +134,7 @@ def test_skipping_keeps_all_that_is_sound(name):
         assert given[1] == free
     assert given[1]
     # what the index knows to be missing makes no samples; every other loss is named
-    missing = np.count_nonzero(dataset.videos(np.arange(dataset.total)) == 1) - len(given[1])
+    missing = sum(request.video == 1 for request in planned(dataset)) - len(given[1])
     assert report.counts == ({"sample left out": missing} if missing else {})
     for loss in report.losses:
         assert (loss.source, loss.times) == (paths[1], missing)
@@ -137,112 +145,130 @@ def test_the_damaged_items_are_all_known():
     assert set(DAMAGED) <= {found.name for found in made_all("damaged")}
 
 
+def outcomes(running):
+    """Indices of each batch or sample, or "error", and the errors."""
+    given, errors = [], []
+    while True:
+        try:
+            one = next(running)
+        except DamagedSourceError as error:
+            errors.append(error)
+            given.append("error")
+        except StopIteration:
+            return given, errors
+        else:
+            given.append(np.asarray(one["index"]).tolist())
+
+
 def test_raising_comes_at_its_batch_and_iteration_goes_on():
     paths = files("h264", "h264_lost_key", "vp9")  # frames 24 to 47 of the second are lost
-    with Video(files=paths, sequence_length=12) as dataset:  # 4 samples each; 6 and 7 are lost
-        batches = dataset.batches(3)
-        given, positions, errors = [], [], []
-        while True:
-            try:
-                batch = next(batches)
-            except DamagedSourceError as error:
-                errors.append(error)
-                given.append("error")
-            except StopIteration:
-                break
-            else:
-                given.append(batch.indices.tolist())
-            positions.append(batches.position)
+    with videos(paths, Clip(12)) as dataset:  # 4 samples each; 6 and 7 are lost
+        running = iter(dataset.batch(3))
+        given, errors = outcomes(running)
         assert given == [[0, 1, 2], [3, 4, 5], "error", [9, 10, 11]]
-        assert positions == [3, 6, 9, 12]
+        assert running.state_dict()["history"] == [[1, 12]]
         assert [error.source for error in errors] == [paths[1]]
         assert set(errors[0].lost) <= set(range(24, 48))
         assert dataset.report().counts == {"sample raised": 2}
 
 
-def test_raising_of_single_sequences_costs_only_the_lost_one():
-    paths = files("h264_lost_key", "vp9")
-    given = []
-    with Video(files=paths, sequence_length=12, threads=3) as dataset:
-        sequences = dataset.sequences()
-        while True:
-            try:
-                given.append(int(next(sequences).frames[0]))
-            except DamagedSourceError:
-                given.append(-1)
-            except StopIteration:
-                break
-        assert given == [0, 12, -1, -1, 0, 12, 24, 36]
+def test_the_state_after_an_error_is_behind_it():
+    with videos(files("h264_lost_key", "vp9"), Clip(12)) as dataset:
+        running = iter(dataset.batch(4))
         with pytest.raises(DamagedSourceError):
-            dataset.sample(2)
+            next(running)
+        state = running.state_dict()
+        assert [batch["index"].tolist() for batch in dataset.batch(3).resume(state)] == [[4, 5, 6], [7]]
+        assert [batch["index"].tolist() for batch in running] == [[4, 5, 6, 7]]
 
 
-def test_a_for_loop_goes_on_behind_an_error():
-    with Video(files=files("h264_lost_key", "vp9"), sequence_length=12) as dataset:
-        batches = dataset.batches(4)
-        with pytest.raises(DamagedSourceError):
-            list(batches)
-        assert [batch.indices.tolist() for batch in batches] == [[4, 5, 6, 7]]
+def test_raising_of_single_samples_costs_only_the_lost_one():
+    with videos(files("h264_lost_key", "vp9"), Clip(12), decode=Decode(threads=3)) as dataset:
+        running = iter(dataset)
+        given, errors = outcomes(running)
+        assert given == [0, 1, "error", "error", 4, 5, 6, 7]
+        assert len(errors) == 2
+        for read in (lambda: dataset.sample(2), lambda: dataset.read([0, 2])):
+            with pytest.raises(DamagedSourceError):
+                read()
 
 
 def test_a_batch_that_lost_all_is_passed_over():
-    with Video(files=files("h264_lost_key", "vp9"), sequence_length=12, on_error="skip") as dataset:
-        batches = dataset.batches(2)
-        assert [batch.indices.tolist() for batch in batches] == [[0, 1], [4, 5], [6, 7]]
-        assert batches.position == len(dataset) == 8
+    with videos(files("h264_lost_key", "vp9"), Clip(12), on_error="skip") as dataset:
+        running = iter(dataset.batch(2))
+        assert [batch["index"].tolist() for batch in running] == [[0, 1], [4, 5], [6, 7]]
+        assert running.state_dict()["history"] == [[1, 8]]
+        assert [(batch["index"].tolist(), batch.lost) for batch in dataset.batch(3)] == [
+            ([0, 1], 1),
+            ([4, 5], 1),
+            ([6, 7], 0),
+        ]
 
 
-def test_single_sequences_leave_lost_ones_out():
-    with Video(files=files("h264_lost_key", "vp9"), sequence_length=12, on_error="skip") as dataset:
-        assert [int(s.frames[0]) for s in dataset] == [0, 12, 0, 12, 24, 36]
+def test_single_samples_leave_lost_ones_out():
+    with videos(files("h264_lost_key", "vp9"), Clip(12), on_error="skip") as dataset:
+        assert [sample["index"] for sample in dataset] == [0, 1, 4, 5, 6, 7]
+        with pytest.raises(ParameterError, match=r"sample 2 cannot be read.*report\(\)"):
+            dataset.sample(2)
+        assert dataset.read([1, 2, 5])["index"].tolist() == [1, 5]
 
 
-def test_a_substitute_is_the_next_sample_of_another_video():
-    paths = files("h264_lost_key", "vp9", "av1")
-    labels = [7, 8, 9]
-    with Video(files=paths, labels=labels, sequence_length=12, on_error="substitute", threads=3) as dataset:
-        batches = list(dataset.batches(4))
-        assert [batch.indices.tolist() for batch in batches] == [[0, 1, 4, 4], [4, 5, 6, 7], [8, 9, 10, 11]]
-        assert batches[0].labels.tolist() == [7, 7, 8, 8]
-        assert batches[0].sources == (paths[0], paths[0], paths[1], paths[1])
+def test_a_substitute_is_a_sample_of_another_video():
+    paths, labels = files("h264_lost_key", "vp9", "av1"), [7, 8, 9]
+    with clips(paths, labels=labels, length=12, on_error="substitute", threads=3, batch=4) as dataset:
+        batches = list(dataset)
+        assert [batch["index"].tolist() for batch in batches[1:]] == [[4, 5, 6, 7], [8, 9, 10, 11]]
+        assert batches[0]["index"].tolist()[:2] == [0, 1]
+        assert set(batches[0]["index"].tolist()[2:]) <= set(range(4, 12))
         assert dataset.report().counts == {"sample substituted": 2}
         for batch in batches:
-            for sequence, pixels in zip(batch, batch.numpy(), strict=True):
+            videos_of = [index // 4 for index in batch["index"].tolist()]
+            assert batch["video"].tolist() == videos_of
+            assert batch["label"].tolist() == [labels[video] for video in videos_of]
+            assert batch.sources == tuple(paths[video] for video in videos_of)
+            for sequence, pixels in zip(batch["image"], batch["image"].numpy(), strict=True):
                 assert_true_frames(sequence)
                 assert np.array_equal(pixels, sequence.numpy()), "the array has the substitute too"
 
 
 def test_a_sound_sample_of_the_same_video_comes_second():
     paths = files("mpeg4_mp4_lost_key", "vp9")  # frames 10 to 23 are lost: samples 0 and 1, not 2 and 3
-    with Video(files=paths, sequence_length=12, on_error="substitute") as dataset:
-        assert next(dataset.batches(4)).indices.tolist() == [4, 4, 2, 3]
-    with Video(files=paths[:1], sequence_length=12, on_error="substitute") as dataset:
-        assert next(dataset.batches(4)).indices.tolist() == [2, 2, 2, 3]
+    with videos(paths, Clip(12), on_error="substitute") as dataset:
+        given = next(iter(dataset.batch(4)))["index"].tolist()
+        assert set(given[:2]) <= {4, 5, 6, 7}
+        assert given[2:] == [2, 3]
+    with videos(paths[:1], Clip(12), on_error="substitute") as dataset:
+        given = next(iter(dataset.batch(4)))["index"].tolist()
+        assert set(given[:2]) <= {2, 3}
+        assert given[2:] == [2, 3]
 
 
-def test_substitutes_do_not_depend_on_batches_threads_or_history():
-    def given(threads, size, ragged="list"):
-        paths = files("h264_lost_key", "odd_vp9", "hevc_lost_key", "av1")
-        options = {"sequence_length": 12, "shuffle": True, "seed": 2, "on_error": "substitute"}
-        with Video(files=paths, threads=threads, **options) as dataset:
-            batches = list(dataset.batches(size, ragged=ragged))
-        return [
-            pair
-            for batch in batches
-            for pair in zip(batch.indices.tolist(), batch.labels.tolist(), strict=True)
-        ]
+def test_substitutes_do_not_depend_on_batches_threads_ranks_or_history():
+    paths = files("h264_lost_key", "odd_vp9", "hevc_lost_key", "av1")
 
-    expected = given(1, 16)
+    def given(**options):
+        common = {"length": 12, "shuffle": True, "seed": 2, "on_error": "substitute"}
+        with clips(paths, **common, **options) as dataset:
+            return [
+                pair
+                for batch in dataset
+                for pair in zip(batch["index"].tolist(), batch["label"].tolist(), strict=True)
+            ]
+
+    expected = given(batch=16)
     assert len(expected) == 16
-    assert given(4, 3) == given(2, 1) == given(3, 5, "pad") == expected
+    for options in ({"threads": 4, "batch": 3}, {"batch": 1}, {"batch": 5, "ragged": "pad"}):
+        assert given(**options) == expected
+    assert sorted(pair for rank in range(3) for pair in given(batch=2, shard=(rank, 3))) == sorted(expected)
 
 
 def test_where_no_other_video_is_left_the_same_one_serves():
-    with Video(files=files("h264_lost_key"), sequence_length=12, on_error="substitute") as dataset:
-        (batch,) = dataset.batches(4)
-        assert batch.indices.tolist() == [0, 1, 0, 0]
-    with Video(files=files("h264_lost_key"), sequence_length=40, on_error="substitute") as dataset:
-        assert list(dataset.batches(2)) == []
+    with videos(files("h264_lost_key"), Clip(12), on_error="substitute") as dataset:
+        (batch,) = dataset.batch(4)
+        assert batch["index"].tolist()[:2] == [0, 1]
+        assert set(batch["index"].tolist()[2:]) <= {0, 1}
+    with videos(files("h264_lost_key"), Clip(40), on_error="substitute") as dataset:
+        assert list(dataset.batch(2)) == []
         assert dataset.report().counts == {"sample left out": 1}
 
 
@@ -250,11 +276,11 @@ def test_a_file_that_goes_away_after_the_dataset_was_made(tmp_path):
     here, gone = tmp_path / "here.mp4", tmp_path / "gone.mp4"
     for path in (here, gone):
         shutil.copy(made("h264"), path)
-    for options in ({"sequence_length": 12}, {"sequence_length": 12, "fps": 25}):
+    for options in ({"length": 12}, {"length": 12, "fps": 25}):
         shutil.copy(made("h264"), gone)
-        with Video(files=[gone, here], on_error="skip", **options) as dataset:
+        with clips([gone, here], on_error="skip", **options) as dataset:
             gone.unlink()
-            (batch,) = dataset.batches(8)
+            (batch,) = dataset.batch(8)
             assert batch.sources == (str(here),) * 4
             (loss,) = dataset.report().losses
             assert (loss.source, loss.fate, loss.times) == (str(gone), "sample left out", 4)
@@ -264,24 +290,24 @@ def test_a_file_that_goes_away_after_the_dataset_was_made(tmp_path):
 def test_a_video_that_cannot_be_read_either_is_no_substitute(tmp_path):
     lost, gone, sound = made("h264_lost_key"), tmp_path / "gone.mp4", made("vp9")
     shutil.copy(made("h264"), gone)
-    options = {"sequence_length": 12, "fps": 25, "on_error": "substitute"}
-    with Video(files=[lost, gone, sound], **options) as dataset:
+    options = {"length": 12, "fps": 25, "on_error": "substitute"}
+    with clips([lost, gone, sound], **options) as dataset:
         gone.unlink()
-        (batch,) = dataset.batches(len(dataset))
+        (batch,) = dataset.batch(len(dataset))
     assert set(batch.sources) == {str(lost), str(sound)}
-    assert len(batch) == len(dataset)
+    assert len(batch["index"]) == len(dataset)
 
 
 def test_a_file_that_comes_back_is_read(tmp_path):
     """That its clock could not be read was kept, for as long as the same samples were asked for."""
     video = tmp_path / "a.mp4"
     shutil.copy(made("h264"), video)
-    with Video(files=[video], sequence_length=4, fps=25) as dataset:
+    with videos([video], Clip(4, fps=25)) as dataset:
         video.unlink()
         with pytest.raises(SourceNotFoundError):
-            next(dataset.batches(99))
+            next(iter(dataset.batch(99)))
         shutil.copy(made("h264"), video)
-        assert len(next(dataset.batches(99))) == 12
+        assert len(next(iter(dataset.batch(99)))["index"]) == 12
 
 
 @pytest.mark.parametrize("name", ["h264_long_gop", "vfr"])  # more frames; as many, over a longer time
@@ -289,32 +315,30 @@ def test_a_file_whose_clock_is_another_one_by_now_is_named(tmp_path, name):
     """It was an error of a parameter, which named no file."""
     video = tmp_path / "a.mp4"
     shutil.copy(made(name), video)
-    with Video(files=[video], sequence_length=4, fps=25) as dataset:
+    with videos([video], Clip(4, fps=25)) as dataset:
         shutil.copy(made("h264"), video)
         said = r"a\.mp4: the video no longer contains sample \d+: .*create the dataset again"
         with pytest.raises(SourceError, match=said):
-            list(dataset.batches(8))
+            list(dataset.batch(8))
 
 
 def test_stale_and_damaged_indexes_are_built_anew(tmp_path):
     video, cache = tmp_path / "a.mp4", tmp_path / "cache"
     shutil.copy(made("h264"), video)
-    options = {"files": [video], "sequence_length": 8, "cache_dir": cache}
-    with Video(**options) as dataset:  # at its end it has written what it has learned
-        expected = [gist(batch) for batch in dataset.batches(3)]
+    options = {"source": [video], "length": 8, "cache_dir": cache}
+    with clips(**options) as dataset:  # at its end it has written what it has learned
+        expected = gists(dataset.batch(3))
     (index,) = cache.rglob("*.idx")
     index.write_bytes(index.read_bytes()[:100])
-    assert [gist(batch) for batch in Video(**options).batches(3)] == expected
+    assert gists(clips(**options).batch(3)) == expected
     shutil.copy(made("h264_ts_second"), video)
-    assert Video(**options).total == 3
+    assert clips(**options).size == 3
 
 
 def test_the_report_stays_small():
-    with Video(files=files("h264_lost_key", "vp9"), sequence_length=4, on_error="skip") as dataset:
-        batches = dataset.batches(8)
-        for epoch in range(3):
-            dataset.set_epoch(epoch)
-            list(batches)
+    with videos(files("h264_lost_key", "vp9"), Clip(4), on_error="skip") as dataset:
+        for epoch in dataset.batch(8).epochs(3):
+            list(epoch)
         (loss,) = dataset.report().losses
     assert loss.times == 18
     assert loss.frames == tuple(range(24, 48))

@@ -1,230 +1,181 @@
-"""Outputs of their own for each sample: the same samples, made otherwise by the conversion."""
+"""Operators that decoding takes over: each sample's own window, padding, errors, substitutes and sizes."""
 
 from __future__ import annotations
-
-import json
-from typing import Any
 
 import numpy as np
 import pytest
 
-from seqpipe.errors import ParameterError, SourceError
-from seqpipe.readers import SampleRequest, Video
-from seqpipe.sequence import Sequence
-from seqpipe.video.convert.output import OutputSpec
-from tests.support.datasets import files, gist
+from seqpipe import Clip, OutputSpec, ops, videos
+from seqpipe.errors import DamagedSourceError, ParameterError
+from tests.support.datasets import assert_resumes, clips, files, gists, images, planned
 from tests.support.under_way import UnderWay
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN, STD = (120.0, 110.0, 100.0), (60.0, 58.0, 57.0)
+WINDOW = ops.Crop(crop=(24, 40), crop_pos_x=(0.0, 1.0), crop_pos_y=(0.0, 1.0), seed=4)
+CHAIN = ops.Chain(WINDOW, ops.Flip(p=0.5, seed=5))
+SIZES = ("h264", "odd_vp9", "rotated_90", "wide_h264")
 
 
-def window(sample: SampleRequest, epoch: int) -> tuple[int, int, int, int]:
-    """A window that depends on the sample and the epoch alone."""
-    rows, columns, _ = sample.shape
-    random = np.random.default_rng((epoch, sample.index))
-    left = int(random.integers(0, columns - 40))
-    return int(random.integers(0, rows - 24)), left, 24, 40
-
-
-def cropped(samples: Any, epoch: int) -> list[OutputSpec]:
-    return [OutputSpec(crop=window(sample, epoch), mirror=sample.index % 2 == 1) for sample in samples]
-
-
-def cut(sequence: Sequence, sample: SampleRequest, epoch: int) -> np.ndarray:
-    y, x, height, width = window(sample, epoch)
-    made = sequence.numpy()[:, y : y + height, x : x + width]
-    return made[:, :, ::-1] if sample.index % 2 else made
-
-
-@pytest.mark.parametrize("names", [("h264", "vp9"), ("h264", "odd_vp9", "rotated_90", "wide_h264")])
+@pytest.mark.parametrize("names", [("h264", "vp9"), SIZES])
 def test_each_sample_has_a_window_of_its_own(names):
-    with Video(files=files(*names), sequence_length=6, shuffle=True, seed=3) as dataset:
+    """The same one in batches, alone and by index, and the one that the operators draw for the whole pictures."""
+    with videos(files(*names), Clip(6), shuffle=True, seed=3) as whole:
+        cut = whole.map(CHAIN)
+        assert cut.explain().startswith("1. crop → flip: by the reader's conversion")
         for epoch in (0, 2):
-            dataset.set_epoch(epoch)
-            plain, made = list(dataset.sequences()), list(dataset.batches(4, outputs=cropped))
-            samples = dataset.requests()
-            one_by_one = list(dataset.sequences(outputs=cropped))
-            assert [batch.stacked is not None for batch in made] == [True] * len(made)
-            found = [sequence for batch in made for sequence in batch]
-            for sample, whole, one, other in zip(samples, plain, found, one_by_one, strict=True):
-                np.testing.assert_array_equal(one.numpy(), cut(whole, sample, epoch))
-                np.testing.assert_array_equal(other.numpy(), one.numpy())
-                assert (one.source, one.frames.tolist()) == (whole.source, whole.frames.tolist())
-                assert one.timestamps.tolist() == whole.timestamps.tolist()
-            last = samples[-1]
-            single = dataset.sample(last.index, outputs=cropped)
-            np.testing.assert_array_equal(single.numpy(), found[-1].numpy())
+            plain = {one["index"]: one["image"] for one in whole.epoch(epoch)}
+            batches = images(cut.batch(4).epoch(epoch))
+            assert all(batch.stacked is not None for batch in batches)
+            found = [sequence for batch in batches for sequence in batch]
+            for one, alone in zip(found, cut.epoch(epoch), strict=True):
+                wanted = CHAIN(plain[one.index], epoch=epoch, index=one.index)
+                np.testing.assert_array_equal(one.numpy(), wanted.numpy())
+                np.testing.assert_array_equal(alone["image"].numpy(), wanted.numpy())
+                np.testing.assert_array_equal(cut.sample(one.index, epoch)["image"].numpy(), wanted.numpy())
+                assert (one.source, one.frames.tolist()) == (wanted.source, wanted.frames.tolist())
+                assert one.timestamps.tolist() == wanted.timestamps.tolist()
+            assert len({one.numpy().tobytes() for one in found}) == len(found)
 
 
-def test_shapes_that_differ_make_a_list():
-    def half_of_some(samples, epoch):
-        return [OutputSpec(size=(16, 20 + 10 * (sample.index % 2))) for sample in samples]
-
-    with Video(files=files("h264"), sequence_length=4) as dataset:
-        batch = next(dataset.batches(3, outputs=half_of_some))
-        assert batch.stacked is None
-        assert [sequence.shape for sequence in batch] == [(4, 16, 20 + 10 * (n % 2), 3) for n in range(3)]
+def test_a_state_continues_with_the_same_windows():
+    assert_resumes(lambda: clips(files("h264", "vp9"), length=6, shuffle=True, seed=1).map(CHAIN).batch(4))
 
 
-@pytest.mark.parametrize(("prefetch", "asked"), [(0, 1), (1, 3), (2, 4)])
-def test_outputs_are_asked_for_once_and_before_a_batch_is_waited_for(prefetch, asked):
-    """So that the next batch can be decoded at once when one arrives."""
-    calls = []
-
-    def counted(samples, epoch):
-        calls.append([sample.index for sample in samples])
-        return cropped(samples, epoch)
-
-    with Video(files=files("h264"), sequence_length=4, prefetch=prefetch) as dataset:
-        batches = iter(dataset.batches(2, outputs=counted))
-        calls.clear()
-        next(batches)
-        assert len(calls) == asked
-        found = 1 + sum(1 for _ in batches)
-        assert len(calls) == found
-        assert [index for batch in calls for index in batch] == list(range(len(dataset)))
-
-
-def test_a_state_goes_on_with_the_same_outputs():
-    def make():
-        return Video(files=files("h264", "vp9"), sequence_length=6, shuffle=True, seed=1)
-
-    with make() as dataset:
-        dataset.set_epoch(1)
-        passing = dataset.batches(4, outputs=cropped)
-        next(passing)
-        state = json.loads(json.dumps(passing.state_dict()))
-        rest = [gist(batch) for batch in passing]
-    with make() as other:
-        again = other.batches(4, outputs=cropped)
-        again.load_state_dict(state)
-        assert [gist(batch) for batch in again] == rest
-
-
-@pytest.mark.parametrize("layout", ["FHWC", "FCHW"])
-def test_padding_is_the_same_color_in_other_outputs(layout):
-    """Not the same number: it goes through mean and std, each channel's own."""
-    output = OutputSpec(dtype="float32", mean=MEAN, std=STD, layout=layout)
-    with Video(
-        files=files("h264"), sequence_length=7, stride=20, pad_mode="constant", fill_value=51
-    ) as dataset:
-        (batch,) = dataset.batches(4, outputs=lambda samples, _: [output] * len(samples))
-        padded = batch.frames < 0
-        pixels = batch.numpy() if layout == "FHWC" else np.moveaxis(batch.numpy(), 2, -1)
+@pytest.mark.parametrize("layout", ["HWC", "CHW"])
+def test_padding_is_normalized_as_pixels_are(layout):
+    """Not the same number for all channels: it goes through each channel's own mean and std."""
+    normalize = ops.CropMirrorNormalize(mean=MEAN, std=STD, output_layout=layout)
+    take = Clip(7, stride=20, pad="constant", fill=51)
+    with videos(files("h264"), take).map(normalize).batch(4) as dataset:
+        (batch,) = dataset
+        assert len(dataset.explain().splitlines()) == 2, "one pass over the pixels"
+    padded, pixels = batch["frames"] < 0, batch["image"].numpy()
+    pixels = pixels if layout == "HWC" else np.moveaxis(pixels, 2, -1)
     assert 0 < padded.sum() < padded.size
-    wanted = np.float32((0.2 - np.array(MEAN)) / STD)
-    np.testing.assert_array_equal(pixels[padded], np.broadcast_to(wanted, pixels[padded].shape))
+    wanted = (51 - np.array(MEAN)) / STD
+    np.testing.assert_allclose(pixels[padded], np.broadcast_to(wanted, pixels[padded].shape), rtol=1e-5)
     assert (np.abs(pixels[~padded] - wanted) > 0.1).any()
 
 
 @pytest.mark.parametrize(
-    ("value", "plain", "output", "wanted"),
+    ("value", "output", "wanted"),
     [
-        (51, {}, {"color": "BGR"}, 51),
-        (51, {}, {"dtype": "uint16"}, 51 * 257),
-        (51, {}, {"dtype": "float16"}, 0.2),
-        (65535, {"dtype": "uint16"}, {"dtype": "uint8"}, 255),
-        (0.2, {"dtype": "float32"}, {"dtype": "float16", "mean": 0.2, "std": 0.5}, 0.0),
-        (-1.0, {"dtype": "float32", "mean": 0.5, "std": 0.25}, {"dtype": "uint8"}, 64),
-        (9.0, {"dtype": "float32"}, {"dtype": "uint8"}, 255),
-        (255, {}, {"dtype": "float32", "mean": (0.0, 0.5, 1.0)}, (1.0, 0.5, 0.0)),
+        (51, {"color": "BGR"}, 51),
+        (51 * 257, {"dtype": "uint16"}, 51 * 257),
+        (0.2, {"dtype": "float16"}, 0.2),
+        (-1.5, {"dtype": "float32", "mean": 0.2, "std": 0.5}, -1.5),
     ],
 )
-def test_a_fill_value_in_another_output(value, plain, output, wanted):
-    options = {"sequence_length": 2, "step": 47, "pad_mode": "constant", "fill_value": value, **plain}
-    with Video(files=files("h264"), **options) as dataset:
-        batch = next(dataset.batches(2, outputs=lambda samples, _: [OutputSpec(**output)] * len(samples)))
-    assert batch.frames[1].tolist() == [47, -1]
-    colors = batch.numpy()[1, 1].reshape(-1, 3)
+def test_the_fill_value_is_on_the_scale_of_the_result(value, output, wanted):
+    with clips(files("h264"), length=2, step=47, pad="constant", fill=value, **output, batch=2) as dataset:
+        (batch,) = dataset
+    assert batch["frames"][1].tolist() == [47, -1]
+    colors = batch["image"].numpy()[1, 1].reshape(-1, 3)
     assert (colors == colors[0]).all()
-    assert colors[0].tolist() == pytest.approx(np.broadcast_to(wanted, 3).tolist(), rel=1e-3)
+    assert colors[0].tolist() == pytest.approx([wanted] * 3, rel=1e-3)
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
 def test_what_pictures_do_not_have_is_raised_in_its_turn(on_error):
     """It is no sample's fault, so none is left out for it; the next batch comes all the same."""
-
-    def too_large(samples, epoch):
-        return [OutputSpec(crop=(0, 0, 96, 128) if s.index < 9 else (0, 1, 96, 128)) for s in samples]
-
-    with Video(files=files("h264"), sequence_length=4, on_error=on_error) as dataset:
-        batches, found = iter(dataset.batches(4, outputs=too_large)), []
-        for number in range(len(batches)):
-            if number < 2:
-                found.append(len(next(batches)))
-                continue
-            with pytest.raises(ParameterError, match=r"h264.*exceeds the frame of 128x96"):
-                next(batches)
-            found.append(-1)
+    paths = files("wide_h264", "h264", "wide_h264")  # 100, 96 and 100 rows
+    too_large = ops.Crop(crop=(100, 120))
+    with videos(paths, Clip(12), on_error=on_error).map(too_large).batch(4) as dataset:
+        running, found = iter(dataset), []
+        for number in range(len(running)):
+            if number == 1:
+                with pytest.raises(ParameterError, match=r"100.*96|96.*100"):
+                    next(running)
+            else:
+                found.append(next(running)["index"].tolist())
         with pytest.raises(StopIteration):
-            next(batches)
-        assert found == [4, 4, -1]
-        with pytest.raises(ParameterError, match="exceeds the frame"):
-            dataset.sample(10, outputs=too_large)
+            next(running)
+        assert found == [[0, 1, 2, 3], [8, 9, 10, 11]]
+        for read in (dataset.sample, lambda index: dataset.read([0, index])):
+            with pytest.raises(ParameterError, match=r"100.*96|96.*100"):
+                read(5)
         assert not dataset.report().losses
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            lambda *_: [OutputSpec()],
-            "outputs returned 1 values for 4 samples; allowed: an OutputSpec for each",
-        ),
-        (lambda samples, _: [{"size": (4, 4)}] * len(samples), "outputs returned a dict for 4 samples"),
-    ],
-)
-def test_outputs_that_are_none(given, message):
-    with (
-        Video(files=files("h264"), sequence_length=4) as dataset,
-        pytest.raises(ParameterError, match=message),
-    ):
-        next(dataset.batches(4, outputs=given))
+@pytest.mark.parametrize("fuse", ["surface", "none"])
+def test_samples_are_padded_after_the_operators_before_the_batch(fuse):
+    chain = ops.Chain(ops.Resize(resize_shorter=24), ops.Flip(p=0.5))
+    with videos(files(*SIZES), Clip(4)).fuse(fuse) as whole:
+        dataset = whole.map(chain)
+        plain = {one["index"]: one["image"].numpy() for one in dataset}
+        for batch in dataset.batch(8, ragged="pad"):
+            for index, pixels, mask in zip(
+                batch["index"].tolist(), batch["image"].numpy(), batch["mask"], strict=True
+            ):
+                rows, columns = plain[index].shape[1:3]
+                np.testing.assert_array_equal(pixels[:, :rows, :columns], plain[index])
+                assert mask[:, :rows, :columns].all()
+                assert mask.sum() == 4 * rows * columns
 
 
-def test_a_padded_batch_has_no_outputs():
-    with (
-        Video(files=files("h264"), sequence_length=4) as dataset,
-        pytest.raises(ParameterError, match="ragged='pad' and outputs exclude one another"),
-    ):
-        dataset.batches(4, ragged="pad", outputs=cropped)
+def test_operators_behind_the_batch_act_on_padded_pixels_with_the_same_draws():
+    """As if all operators stood before the batch, of which those of one name draw differently."""
+    flips = [ops.Flip(p=0.5), ops.Flip(p=0.5)]
+    with videos(files(*SIZES), Clip(4)) as whole:
+        one, other = whole.map(*flips).batch(8), whole.map(flips[0]).batch(8, ragged="pad").map(flips[1])
+        assert one.fingerprint == other.fingerprint
+        same = whole.map(flips[0]).batch(8).map(flips[1])
+        for batch, padded, again in zip(images(one), images(other), images(same), strict=True):
+            assert {sequence.shape for sequence in padded} == {padded.shape[1:]}
+            for sequence, pixels, equal in zip(batch, padded, again, strict=True):
+                np.testing.assert_array_equal(equal.numpy(), sequence.numpy())
+                rows, columns = sequence.shape[1:3]
+                found = [pixels.numpy()[:, :rows, :columns], pixels.numpy()[:, :rows, -columns:]]
+                assert any((window == sequence.numpy()).all() for window in found)
 
 
-def test_samples_that_cannot_be_read_are_left_out_or_substituted():
-    """And a substitute has the output that it has in its own place."""
+def test_a_substitute_has_the_window_of_its_own():
     names = ("h264_lost_reference", "h264", "vp9")
-    with Video(files=files(*names), sequence_length=6, on_error="substitute") as dataset:
-        plain = {}
-        for sample in dataset.requests():
+    with videos(files(*names), Clip(6)) as whole:
+        cut, plain = whole.map(CHAIN), {}
+        for request in planned(whole):
             try:
-                plain[sample.index] = dataset.sample(sample.index), sample
-            except SourceError:
+                plain[request.index] = cut.sample(request.index)["image"].numpy()
+            except DamagedSourceError:
                 continue
-        batches = list(dataset.batches(4, outputs=cropped))
+    with videos(files(*names), Clip(6), on_error="substitute").map(CHAIN).batch(4) as dataset:
+        batches = list(dataset)
         assert any("substituted" in loss.fate for loss in dataset.report().losses)
-    assert sum(map(len, batches)) == len(dataset.requests()) > len(plain)
+    assert sum(len(batch["index"]) for batch in batches) == dataset.size > len(plain)
     for batch in batches:
-        for sequence, index in zip(batch, batch.indices.tolist(), strict=True):
-            whole, sample = plain[index]
-            np.testing.assert_array_equal(sequence.numpy(), cut(whole, sample, 0))
+        for pixels, index in zip(batch["image"].numpy(), batch["index"].tolist(), strict=True):
+            np.testing.assert_array_equal(pixels, plain[index])
 
 
 def test_what_batches_hold_is_known_beforehand(monkeypatch):
-    def small(samples, epoch):
-        return [OutputSpec(size=(10 + sample.index, 8), dtype="float16") for sample in samples]
+    """The size of what decoding makes of them, not of whole pictures."""
+    under_way = UnderWay(monkeypatch)
+    options = {"source": files("h264", "wide_h264"), "length": 4}
 
-    under_way, options = UnderWay(monkeypatch), {"files": files("h264", "wide_h264"), "sequence_length": 4}
-    with Video(**options) as dataset:
-        sizes = [sequence.data.nbytes for sequence in dataset.sequences(outputs=small)]
+    def small(**more):
+        return clips(**options, **more).map(ops.Resize(resize_shorter=20))
+
+    with small() as dataset:
+        sizes = [image.data.nbytes for image in images(dataset)]
     assert sizes[0] != sizes[-1]
     several = sum(sizes[2:6])  # two batches of two that follow the first
     for bound, ahead in ((several, 2), (several - 1, 1)):
         under_way.clear()
-        with Video(**options, prefetch=2, prefetch_gib=bound / 2**30) as dataset:
-            next(dataset.batches(2, outputs=small))
+        with small(ahead=2, gib=bound / 2**30) as dataset:
+            next(iter(dataset.batch(2)))
         assert len(under_way.begun) == 1 + ahead
     for bound, group in ((100 * sum(sizes[:8]), 8), (2 * sum(sizes[:8]) // 8 * 3, 3)):
         under_way.clear()
-        with Video(**options, threads=8, prefetch_gib=bound / 2**30) as dataset:
-            next(dataset.sequences(outputs=small))
+        with small(gib=bound / 2**30) as dataset:
+            next(iter(dataset))
         assert under_way.begun[0] == group
+
+
+def test_an_output_of_the_data_set_goes_before_its_operators():
+    output = OutputSpec(size=(48, 64), color="BGR")
+    with videos(files("h264"), Clip(6), output=output) as dataset:
+        batch = dataset.map(ops.Crop(crop=(24, 24), crop_pos_x=0.0, crop_pos_y=0.0)).batch(8)
+        plain, cut = gists(dataset.batch(8)), images(batch)
+        whole = images(dataset.batch(8))
+    assert plain
+    np.testing.assert_array_equal(cut[0].numpy(), whole[0].numpy()[:, :, :24, :24])

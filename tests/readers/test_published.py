@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seqpipe import Clip, Segments, videos
 from seqpipe.errors import FrameRangeError, ManifestError, ParameterError, SourceNotFoundError
-from seqpipe.readers import Range, Video, published
+from seqpipe.readers import Range, published
 from tests.support.media import made
 
 
@@ -55,10 +56,10 @@ def test_kinetics_cut_and_whole_with_their_ranges(tmp_path):
     ]
     known = {"youtube_id": "12345678901", "time_start": 0, "time_end": 3, "split": "train"}
     assert listing.entries[1].fields == known
-    with Video(videos=listing, sequence_length=4, step=4, on_error="raise") as reader:
-        (last,) = [s for s in reader.sequences() if s.fields["youtube_id"] == "whole"][-1:]
-        assert last.timestamps.max() < 2
-        assert last.label == 1
+    with videos(listing, Clip(4, step=4), on_error="raise") as dataset:
+        (last,) = [one for one in dataset if one["youtube_id"] == "whole"][-1:]
+        assert last["timestamps"].max() < 2
+        assert last["label"] == 1
 
 
 def test_videos_of_kinetics_that_are_gone(tmp_path):
@@ -102,9 +103,9 @@ def test_absolute_paths_several_labels_and_names(tmp_path):
     text = f"{tmp_path}/one.mp4 3 1\ntwo.mp4\n"
     listing = published.video_list(written(tmp_path / "list.txt", text), several=True)
     assert [entry.label for entry in listing] == [(3, 1), -1]
-    with Video(videos=listing, segments=2) as reader:
-        (batch,) = reader.batches(2)
-    assert batch.labels.tolist() == [[0, 1, 0, 1], [0, 0, 0, 0]]
+    with videos(listing, Segments(2)) as dataset:
+        (batch,) = dataset.batch(2)
+    assert batch["label"].tolist() == [[0, 1, 0, 1], [0, 0, 0, 0]]
     named = written(tmp_path / "named.txt", "one.mp4;playing a guitar\ntwo.mp4;run\n")
     listing = published.video_list(named, separator=";", classes=["run", "playing a guitar"])
     assert [entry.label for entry in listing] == [1, 0]
@@ -185,9 +186,9 @@ def test_something_something(tmp_path):
         written(tmp_path / "train.json", json.dumps(rows)), tmp_path / "videos"
     )
     assert gist(listing) == [("78687.webm", 1, None), ("42326.webm", 0, None)]
-    with Video(videos=listing, segments=2) as reader:
-        (batch,) = reader.batches(2)
-    assert batch.columns == {
+    with videos(listing, Segments(2)) as dataset:
+        (batch,) = dataset.batch(2)
+    assert {name: batch[name] for name in ("id", "text", "placeholders")} == {
         "id": ("78687", "42326"),
         "text": ("holding potato next to bottle", "opening a door"),
         "placeholders": (["potato", "bottle"], ["a door"]),
@@ -215,15 +216,14 @@ def test_ava(tmp_path):
     listing = published.ava(path, tmp_path / "videos", duration_s=1.0, starts_at_s=901, excluded=excluded)
     (entry,) = listing
     assert (entry.key, entry.part, entry.label) == ("film.mkv", Range(start_s=0.5, end_s=1.5), (11, 79))
-    with Video(videos=listing, sequence_length=4, clips_per_video=1, clip_mode="even") as reader:
-        (batch,) = reader.batches(1)
-    assert 0.9 < batch.timestamps.mean() < 1.1
-    assert np.flatnonzero(batch.labels[0]).tolist() == [11, 79]
-    fields = batch.columns
-    assert fields["timestamp"].tolist() == [902]
-    np.testing.assert_allclose(fields["boxes"], [[[0.1, 0.2, 0.3, 0.4], [0.5, 0.5, 1, 1]]])
-    assert [np.flatnonzero(row).tolist() for row in fields["actions"][0]] == [[11, 79], [11]]
-    assert fields["persons"].tolist() == [[7, 8]]
+    with videos(listing, Clip(4, per_video=1, starts="even")) as dataset:
+        (batch,) = dataset.batch(1)
+    assert 0.9 < batch["timestamps"].mean() < 1.1
+    assert np.flatnonzero(batch["label"][0]).tolist() == [11, 79]
+    assert batch["timestamp"].tolist() == [902]
+    np.testing.assert_allclose(batch["boxes"], [[[0.1, 0.2, 0.3, 0.4], [0.5, 0.5, 1, 1]]])
+    assert [np.flatnonzero(row).tolist() for row in batch["actions"][0]] == [[11, 79], [11]]
+    assert batch["persons"].tolist() == [[7, 8]]
     with pytest.raises(ManifestError, match=r"line 1: the action 81; allowed: 1 to 80"):
         published.ava(written(tmp_path / "bad.csv", "film,1,0,0,1,1,81,1\n"), tmp_path / "videos")
 
@@ -278,7 +278,7 @@ def test_a_list_of_paths_with_blanks_and_without_labels(tmp_path):
 def test_a_header_that_should_not_be_there(tmp_path, text):
     put(tmp_path, "a.mp4")
     path = written(tmp_path / "list.csv", f"{text}\na.mp4,1\n")
-    with pytest.raises(ManifestError, match=r"line 1: .* seems to be a header; .*readers\.Video\(manifest="):
+    with pytest.raises(ManifestError, match=r"line 1: .* seems to be a header; .*files that end in \.csv"):
         published.video_list(path, missing="skip")
 
 
@@ -288,4 +288,4 @@ def test_lists_and_files_that_lack_something_say_what_to_give(tmp_path):
         published.ucf101(written(tmp_path / "trainlist01.txt", "A/v_A_g01_c01.avi 1\n"))
     listing = published.ava(written(tmp_path / "ava.csv", "film,902,0.1,0.1,0.9,0.9,3,0\n"), tmp_path)
     with pytest.raises(FrameRangeError, match=r"AVA's clock reads 0 s where the file begins \(starts_at_s\)"):
-        Video(videos=listing, sequence_length=2)
+        videos(listing, Clip(2))

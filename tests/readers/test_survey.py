@@ -10,26 +10,26 @@ import numpy as np
 import pytest
 
 from seqpipe.errors import FrameRangeError, SourceError, SourceNotFoundError, UnreadableSourceError
-from seqpipe.readers import Range, Video
+from seqpipe.readers import Range
 from seqpipe.video.index import register
-from tests.support.datasets import assert_resumes, assert_true_frames, gist
+from tests.support.datasets import assert_resumes, assert_true_frames, clips, gists, planned
 from tests.support.media import made
 
 NAMES = ("h264", "rotated_90", "start_10s", "ntsc", "vfr_webm", "ntsc_mkv", "odd_mpeg4")
 REGULAR = NAMES[:4]
 
 OPTIONS = {
-    "windows": {"sequence_length": 5, "stride": 2, "step": 3},
-    "clips": {"sequence_length": 4, "clips_per_video": 2, "seed": 3},
-    "segments": {"segments": 3},
-    "rate": {"sequence_length": 4, "fps": 8},
-    "random rate": {"sequence_length": 4, "fps": 11, "clips_per_video": 2},
+    "windows": {"length": 5, "stride": 2, "step": 3},
+    "clips": {"length": 4, "per_video": 2, "seed": 3},
+    "count": {"count": 3},
+    "rate": {"length": 4, "fps": 8},
+    "random rate": {"length": 4, "fps": 11, "per_video": 2},
     "in seconds": {
-        "sequence_length": 3,
+        "length": 3,
         "ranges": [Range(start_s=0.5, end_s=1.4), None, Range(start_s=10.3), None],
     },
-    "in frames": {"sequence_length": 3, "ranges": [Range(start_frame=7), Range(end_frame=30), None, None]},
-    "cropped": {"sequence_length": 3, "crop": (2, 4, 40, 30), "short_side": 20, "min_frames": 40},
+    "in frames": {"length": 3, "ranges": [Range(start_frame=7), Range(end_frame=30), None, None]},
+    "cropped": {"length": 3, "crop": (2, 4, 40, 30), "short_side": 20, "min_frames": 40},
 }
 
 
@@ -46,18 +46,11 @@ def make(tmp_path):
     for name in NAMES:
         shutil.copy2(made(name), folder / f"{name}{made(name).suffix}")
 
-    def call(names=REGULAR, **options):
-        files = [folder / f"{name}{made(name).suffix}" for name in names]
-        plain = {
-            "files": files,
-            "sequence_length": 4,
-            "shuffle": True,
-            "threads": 2,
-            "cache_dir": tmp_path / "cache",
-        }
-        if "segments" in options:
-            del plain["sequence_length"]
-        return Video(**{**plain, **options})
+    def call(names=REGULAR, source=None, **options):
+        source = [folder / f"{name}{made(name).suffix}" for name in names] if source is None else source
+        plain = {"shuffle": True, "threads": 2, "cache_dir": tmp_path / "cache"}
+        plain |= {} if "count" in options else {"length": 4}
+        return clips(source, **{**plain, **options})
 
     return call
 
@@ -73,17 +66,17 @@ def no_index(monkeypatch):
 
 def samples_of_videos(dataset):
     """How many samples each video has."""
-    return np.bincount(dataset.videos(np.arange(dataset.total))).tolist()
+    return np.bincount([request.video for request in planned(dataset)]).tolist()
 
 
 def told(dataset):
     """All that decides what a dataset gives."""
     requests = [
         (sample.index, sample.source, sample.frames.tolist(), sample.padding.tolist())
-        for sample in dataset.requests(epoch=1)
+        for sample in planned(dataset, 1)
     ]
-    of_video = dict(zip(dataset.videos(np.arange(dataset.total)).tolist(), range(dataset.total), strict=True))
-    shapes = [dataset.sample(index).shape for index in of_video.values()]
+    of_video = {request.video: request.index for request in planned(dataset)}
+    shapes = {video: dataset.sample(index)["image"].shape for video, index in of_video.items()}
     return requests, shapes, dataset.fingerprint, dataset.report()
 
 
@@ -96,7 +89,7 @@ def test_a_register_changes_nothing(make, kind, request):
 
 @pytest.mark.parametrize("kind", ["windows", "rate", "random rate", "cropped"])
 def test_each_video_gives_what_it_gives_alone(make, kind):
-    alone = [make([name], **OPTIONS[kind]).total for name in NAMES]
+    alone = [make([name], **OPTIONS[kind]).size for name in NAMES]
     for _ in range(2):
         assert samples_of_videos(make(NAMES, **OPTIONS[kind])) == alone
 
@@ -127,34 +120,29 @@ def test_a_register_learns_the_times_that_an_old_index_does_not_tell(make, monke
 
 
 def test_the_same_sample_comes_from_state_to_state(make):
-    assert_resumes(make, batch_size=3)
+    assert_resumes(lambda: make(batch=3))
 
 
 def test_a_state_of_the_first_start_is_one_of_all_others(make):
     with make() as dataset:
-        batches = dataset.batches(2)
-        next(batches)
-        state, expected = batches.state_dict(), [gist(batch) for batch in batches]
+        running = iter(dataset.batch(2))
+        state, expected = next(running).state, gists(running)
     with make() as dataset:
-        batches = dataset.batches(2)
-        batches.load_state_dict(state)
-        assert [gist(batch) for batch in batches] == expected
+        assert gists(dataset.batch(2).resume(state)) == expected
 
 
 def test_a_changed_file_is_looked_at_again_once(make, tmp_path, request):
-    before = make().total
+    before = make().size
     path = tmp_path / "videos/h264.mp4"
     path.write_bytes(
         made("h264_short").read_bytes() if "h264_short" in NAMES else made("joined").read_bytes()
     )
     with make(shuffle=False) as dataset:
-        assert dataset.total == before + 6  # 72 frames instead of 48
-        assert (
-            max(request.frames.max() for request in dataset.requests() if request.source == str(path)) == 71
-        )
-    assert make().total == before + 6
+        assert dataset.size == before + 6  # 72 frames instead of 48
+        assert max(request.frames.max() for request in planned(dataset) if request.source == str(path)) == 71
+    assert make().size == before + 6
     request.getfixturevalue("no_index")
-    assert make().total == before + 6
+    assert make().size == before + 6
 
 
 def test_a_file_of_the_same_size_at_another_time_is_looked_at_again(make, tmp_path, monkeypatch):
@@ -213,12 +201,12 @@ def test_a_file_that_may_not_be_read_meets_the_policy_when_it_is_read(make, on_e
         return real(path, *arguments, **options)
 
     monkeypatch.setattr("seqpipe.video.source.source.os.open", refuse)
-    with make(on_error=on_error, sequence_length=16) as dataset:
-        total, found, errors = dataset.total, [], []
-        sequences = iter(dataset)
-        while dataset.total > len(found) + len(errors):
+    with make(on_error=on_error, length=16) as dataset:
+        total, found, errors = dataset.size, [], []
+        running = iter(dataset)
+        while dataset.size > len(found) + len(errors):
             try:
-                found.append(next(sequences))
+                found.append(next(running)["image"])
             except StopIteration:
                 break
             except SourceError as error:
@@ -231,10 +219,10 @@ def test_a_file_that_may_not_be_read_meets_the_policy_when_it_is_read(make, on_e
 
 
 def test_damaged_files_are_found_when_they_are_decoded(tmp_path):
-    options = {"files": [made("h264_flip_key"), made("h264")], "sequence_length": 8, "cache_dir": tmp_path}
+    options = {"source": [made("h264_flip_key"), made("h264")], "length": 8, "cache_dir": tmp_path}
     reports = []
     for _ in range(2):
-        with Video(**options, on_error="skip") as dataset:
+        with clips(on_error="skip", **options) as dataset:
             list(dataset)
             reports.append(dataset.report())
     assert reports[0] == reports[1]
@@ -262,11 +250,11 @@ def test_a_damaged_register_is_made_anew(make, tmp_path, caplog):
 
 def test_indexes_that_are_gone_are_built_when_they_are_needed(make, tmp_path):
     with make() as dataset:
-        expected = [gist(batch) for batch in dataset.batches(4)]
+        expected = gists(dataset.batch(4))
     for folder in (tmp_path / "cache").glob("??"):
         shutil.rmtree(folder)
     with make() as dataset:
-        assert [gist(batch) for batch in dataset.batches(4)] == expected
+        assert gists(dataset.batch(4)) == expected
     assert len(list((tmp_path / "cache").glob("??/*.idx"))) == len(REGULAR)
 
 
@@ -274,12 +262,12 @@ def test_a_folder_and_a_manifest_use_it_too(make, tmp_path, request):
     (tmp_path / "list.csv").write_text(
         "path,label,start_frame\n" + "".join(f"videos/{name}.mp4,1,{n}\n" for name in REGULAR for n in (0, 5))
     )
-    options = {"sequence_length": 4, "cache_dir": tmp_path / "cache"}
-    first = told(Video(manifest=tmp_path / "list.csv", **options))
-    folder = told(Video(file_root=tmp_path / "videos", **options))
+    options = {"length": 4, "cache_dir": tmp_path / "cache"}
+    first = told(clips(tmp_path / "list.csv", **options))
+    folder = told(clips(tmp_path / "videos", **options))
     request.getfixturevalue("no_index")
-    assert told(Video(manifest=tmp_path / "list.csv", **options)) == first
-    assert told(Video(file_root=tmp_path / "videos", **options)) == folder
+    assert told(clips(tmp_path / "list.csv", **options)) == first
+    assert told(clips(tmp_path / "videos", **options)) == folder
 
 
 def test_remote_files_are_asked_each_time(make):
@@ -287,10 +275,10 @@ def test_remote_files_are_asked_each_time(make):
     memory = fsspec.filesystem("memory")
     memory.pipe("/survey/h264.mp4", made("h264").read_bytes())
     files = ["memory://survey/h264.mp4", made("h264")]
-    assert make(files=files).total == make(files=files).total == 24
+    assert make(source=files).size == make(source=files).size == 24
     memory.rm("/survey/h264.mp4")
     with pytest.raises(SourceNotFoundError, match="memory://"):
-        make(files=files)
+        make(source=files)
 
 
 def test_relative_names_are_those_of_the_folder_one_is_in(make, tmp_path, monkeypatch):
@@ -300,6 +288,6 @@ def test_relative_names_are_those_of_the_folder_one_is_in(make, tmp_path, monkey
     lengths = []
     for folder in ("a", "b", "a"):
         monkeypatch.chdir(tmp_path / folder)
-        dataset = make(files=["clip", "./clip", f"{tmp_path}/a/clip"])
+        dataset = make(source=["clip", "./clip", f"{tmp_path}/a/clip"])
         lengths.append(samples_of_videos(dataset))
     assert lengths == [[12, 12, 12], [18, 18, 12], [12, 12, 12]]

@@ -1,25 +1,85 @@
-"""Datasets of made videos: their samples as numbers read from the pixels, and the test that any state resumes."""
+"""Data sets of made videos: their samples as numbers read from the pixels, and the test that any state resumes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from data_scripts.frame_code import find, read
-from seqpipe.readers import Video
-from seqpipe.sequence import Batch, Sequence
+from seqpipe import Clip, Dataset, Decode, OutputSpec, Segments, folders, listing, videos
+from seqpipe.dataset import Epoch
+from seqpipe.readers.selection import SampleRequest
+from seqpipe.sequence import Sequence
 from tests.support.media import entries, made
 
-__all__ = ["assert_resumes", "assert_true_frames", "files", "gist", "shown"]
+__all__ = [
+    "assert_resumes",
+    "assert_true_frames",
+    "clips",
+    "files",
+    "frames_of",
+    "gist",
+    "gists",
+    "images",
+    "planned",
+    "shown",
+]
 
 
 def files(*names: str) -> list[str]:
     """Paths of made items."""
     return [str(made(name)) for name in names]
+
+
+def clips(source: Any, *, folder: bool = False, **options: Any) -> Dataset:
+    """A data set of clips, or segments with ``count``, whose options are given flat, each by the name that it has.
+
+    Args:
+        source: the files, or another source of :func:`seqpipe.videos`.
+        folder: whether the source are folders of frames.
+        **options: of Clip or Segments, OutputSpec, Decode, listing, videos, ``shard`` (a pair), ``even`` and ``stick``,
+            ``ahead`` and ``gib`` of prefetch, and ``batch`` (a size) with ``last`` and ``ragged``.
+    """
+
+    def of(*names: str) -> dict[str, Any]:
+        return {name: options.pop(name) for name in names if name in options}
+
+    def of_fields(kind: Any) -> Any:
+        given = of(*(one.name for one in fields(kind)))
+        return kind(**given) if given else None
+
+    batch = of("batch", "last", "ragged")
+    shard, ahead = of("shard", "even", "stick"), of("ahead", "gib")
+    take = of_fields(Segments if "count" in options else Clip)
+    options |= {"output": options.get("output") or of_fields(OutputSpec)}
+    if folder:
+        dataset = folders(source, take, **options)
+    else:
+        options |= {"decode": of_fields(Decode)}
+        listed = of("labels", "classes", "label_type", "ranges")
+        dataset = videos(listing(source, **listed) if listed else source, take, **options)
+    if ahead:
+        dataset = dataset.prefetch(ahead.get("ahead", 2), ahead.get("gib"))
+    if shard:
+        dataset = dataset.shard(*shard.pop("shard", (0, 1)), **shard)
+    return dataset.batch(batch.pop("batch"), **batch) if batch else dataset
+
+
+def planned(dataset: Dataset, epoch: int = 0) -> list[SampleRequest]:
+    """The samples of a rank's epoch in their order, each with its frames; nothing is decoded."""
+    share = dataset.dealt().steps(epoch).share
+    selection = dataset.source.fetcher.selection
+    return [selection.sample(index, epoch) for index in share.indices(np.arange(len(share))).tolist()]
+
+
+def frames_of(dataset: Dataset, epoch: int = 0) -> list[list[int]]:
+    """The frames of the samples of a rank's epoch; nothing is decoded."""
+    return [request.frames.tolist() for request in planned(dataset, epoch)]
 
 
 def shown(sequence: Sequence) -> list[int]:
@@ -36,38 +96,43 @@ def assert_true_frames(sequence: Sequence) -> None:
             assert find(picture)[0] == known[frame], f"{sequence.source} frame {frame}"
 
 
-def gist(batch: Batch) -> tuple[Any, ...]:
-    """All that a batch consists of, comparable and small."""
-    pixels = [hash(np.ascontiguousarray(sequence.numpy()).tobytes()) for sequence in batch]
-    labels, indices = np.asarray(batch.labels).tolist(), np.asarray(batch.indices).tolist()
-    return indices, labels, batch.sources, batch.frames.tolist(), pixels
+def images(samples: Any) -> list[Any]:
+    """The images of all samples, or batches, of an epoch or a data set."""
+    return [one["image"] for one in samples]
 
 
-def assert_resumes(make: Callable[[], Video], *, batch_size: int, epoch: int = 1, **options: Any) -> None:
-    """From the state at every step of an epoch, a new dataset goes on with exactly the batches that would have come.
+def gist(batch: Any) -> tuple[Any, ...]:
+    """All that a batch consists of, comparable and small; for samples of a data set and for their images."""
+    image = batch["image"] if isinstance(batch, dict) else batch
+    pixels = [hash(np.ascontiguousarray(sequence.numpy()).tobytes()) for sequence in image]
+    labels, indices = np.asarray(image.labels).tolist(), np.asarray(image.indices).tolist()
+    return indices, labels, image.sources, image.frames.tolist(), pixels
+
+
+def gists(batches: Any) -> list[tuple[Any, ...]]:
+    """What all batches consist of."""
+    return [gist(batch) for batch in batches]
+
+
+def assert_resumes(make: Callable[[], Dataset], *, epoch: int = 1) -> None:
+    """From the state at every step of an epoch, a new data set continues with exactly the batches that would have come.
 
     Args:
-        make: makes the dataset anew, with the same parameters.
-        batch_size: samples in a batch.
-        epoch: the epoch that is gone through.
-        **options: for ``batches``.
+        make: makes the data set of batches anew, with the same parameters.
+        epoch: the epoch that is read.
     """
-    dataset = make()
-    dataset.set_epoch(epoch)
-    batches = dataset.batches(batch_size, **options)
-    states, delivered = [batches.state_dict()], []
-    for batch in batches:
-        delivered.append(gist(batch))
-        states.append(batches.state_dict())
-    dataset.close()
-    assert len(delivered) == len(batches) > 1
+    with make() as dataset:
+        running: Epoch = dataset.epoch(epoch)
+        states, delivered = [running.state_dict()], []
+        for batch in running:
+            delivered.append(gist(batch))
+            states.append(batch.state)
+            assert batch.state == running.state_dict()
+    assert len(delivered) == len(running) > 1
     with make() as other:
-        rest = other.batches(batch_size, **options)
         for step, state in enumerate(states):
-            rest.load_state_dict(json.loads(json.dumps(state)))
-            assert [gist(batch) for batch in rest] == delivered[step:], (
-                f"resumed at step {step} of {len(delivered)}"
-            )
+            rest = other.resume(json.loads(json.dumps(state)))
+            assert gists(rest) == delivered[step:], f"resumed at step {step} of {len(delivered)}"
 
 
 def _by_file() -> dict[str, Any]:

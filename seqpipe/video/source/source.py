@@ -185,8 +185,8 @@ class _LocalFile(Source):
             raise UnreadableSourceError(
                 "this is a folder",
                 source=self.name,
-                advice="Give the path of a file, or pass the folder to readers.Video(file_root=…); folders of "
-                "frames are read by readers.FrameFolders",
+                advice="Give the path of a file, or pass the folder to seqpipe.videos; folders of "
+                "frames are read by seqpipe.folders",
             )
         if not S_ISREG(stat.st_mode):
             raise UnreadableSourceError(

@@ -234,7 +234,7 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
         "the folder does not contain a volume" if files else "the folder does not contain files",
         source=folder,
         allowed="a DICOM series, a Zarr array, or images of equal size",
-        advice="Pass a file, or pass the folder to readers.Video(file_root=…) or readers.Volume(file_root=…)",
+        advice="Pass a file, or pass the folder to seqpipe.videos or seqpipe.volumes",
     )
 
 
