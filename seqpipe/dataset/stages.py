@@ -57,8 +57,9 @@ class OperatorStage:
         target: Any = self.chain
         result: Any = target(only, epoch=epoch, index=index)
         if isinstance(result, tuple):
-            names = [name, *(f"{name}_{number}" for number in range(1, len(result)))]
-            return {**parts, **dict(zip(names, result, strict=True))}
+            fields = getattr(result, "_fields", range(len(result)))
+            first, *more = [(field, one) for field, one in zip(fields, result, strict=True) if one is not None]
+            return {**parts, name: first[1], **{f"{name}_{field}": one for field, one in more}}
         return {**parts, **result} if isinstance(result, dict) else {**parts, name: result}
 
     def __repr__(self) -> str:

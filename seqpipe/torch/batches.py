@@ -172,7 +172,9 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         """Return the state, in a worker that of this worker, for torchdata's ``StatefulDataLoader``."""
         number, workers = self._turn()
         history: History = ()
-        if self._epoch is None:
+        if self._loaded is not None:
+            epoch, history, position = self._loaded
+        elif self._epoch is None:
             epoch, position = self.epoch, 0
         else:
             state = self._epoch.state_dict()
