@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, TypeVar, get_args
 from weakref import WeakSet
 
@@ -12,7 +11,6 @@ from ..errors import ParameterError, described_type
 from ..ops import Chain, Op
 from ..readers import Report, SampleRequest, Video
 from ..readers.collate import Ragged
-from ..readers.params import TORCH_ADAPTER
 from ..sampling import fingerprint
 from ..sampling.params import LastBatch
 from ..sequence import Sequence
@@ -179,10 +177,6 @@ class Augmented(Closing):
 
     def __iter__(self) -> AugmentedSequences:
         return self.sequences()
-
-    def as_torch(self, batch_size: int, **options: Any) -> Any:
-        """Return the batches as a torch ``IterableDataset``; see :meth:`seqpipe.readers.Video.as_torch`."""
-        return importlib.import_module(TORCH_ADAPTER).Dataset(self, batch_size, **options)
 
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why the conversion does not take over more operators."""
