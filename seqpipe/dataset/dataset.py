@@ -330,7 +330,7 @@ class Dataset(Closing):
         """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
         parts, rest = self.fused
         lines = [parts.head.explain()] if parts is not None and parts.head is not None else []
-        lines += [line for stage in rest for line in stage.explain()]
+        lines += [line for stage in rest for line in stage.explain(self.device)]
         numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
         if parts is not None and parts.tail is not None:
             numbered.append(f"{parts.tail.ops[0].name} is not part of the conversion: {parts.reason}.")

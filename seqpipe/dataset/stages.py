@@ -28,8 +28,8 @@ class DatasetStage(Protocol):
     def facts(self) -> object:
         """Everything that determines the result, as plain values."""
 
-    def explain(self) -> list[str]:
-        """Describe the passes over the pixels, a line for each."""
+    def explain(self, device: str) -> list[str]:
+        """Describe the passes over the pixels on a device, a line for each."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,10 @@ class OperatorStage:
         """The operators as JSON."""
         return [self.chain.fuse, *(op.to_json() if isinstance(op, Op) else repr(op) for op in self.chain.ops)]
 
-    def explain(self) -> list[str]:
+    def explain(self, device: str) -> list[str]:
         """See :class:`DatasetStage`."""
+        if device == "cpu":
+            return [f"{op.name}: on the CPU" for op in self.chain.ops]
         return [line.partition(". ")[2] for line in self.chain.explain().splitlines()]
 
 
@@ -112,7 +114,7 @@ class Function:
         """The name: the code of a function is not known."""
         return self.name
 
-    def explain(self) -> list[str]:
+    def explain(self, device: str) -> list[str]:  # noqa: ARG002  alike on all
         """See :class:`DatasetStage`."""
         return [f"{self.name}: the user's function, sample by sample"]
 
@@ -164,7 +166,7 @@ class GraphStage:
         """The graph as JSON."""
         return self.graph.to_json()
 
-    def explain(self) -> list[str]:
+    def explain(self, device: str) -> list[str]:  # noqa: ARG002  alike on all
         """See :class:`DatasetStage`."""
         return self.graph.explain().splitlines()
 
