@@ -496,17 +496,17 @@ class Dataset(Closing):
             SourceError: the sample cannot be read.
         """
         index, epoch = check_index(index, self.size), EPOCH.check(epoch)
-        (outcome,) = self._read(np.array([index], np.int64), epoch, stack=False).outcomes
+        read = self._read(np.array([index], np.int64), epoch, stack=False)
+        compute = Computation(self.fused[1], (), self.finished, is_single=True, pad_fill=None)
+        ((outcome,),) = compute(epoch=epoch, index=index, value=read)
         if isinstance(outcome, SeqpipeError):
             raise outcome
         if outcome is None:
             raise ParameterError(
                 f"sample {index} cannot be read", source=self.title, advice="See the data set's report()"
             )
-        number, parts = outcome
-        for stage in self.fused[1]:
-            parts = stage(parts, epoch, number)
-        return self.finished(parts, epoch, number)
+        result: Samples = outcome
+        return result
 
     def read(self, indices: Any, epoch: int = 0) -> Samples:
         """Read samples by their indices as one batch, whatever rank, order and batch size are.
