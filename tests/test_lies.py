@@ -209,7 +209,9 @@ def test_histories_that_lie(name, tmp_path):
         refused(one, {**state, "history": [[world, value]]}, r"history\[0\]\[1\]=")
     refused(one, {**state, "history": [[0, count]]}, r"history\[0\]\[0\]=0 .*allowed: 1 to ")
     for past in ([[world, 10**6]], [[world + 1, 10**6], [world, count]]):
-        refused(one, {**state, "history": past}, "history has [0-9]+ samples of a rank in epoch 0.*allowed: 0 to ")
+        refused(
+            one, {**state, "history": past}, "history has [0-9]+ samples of a rank in epoch 0.*allowed: 0 to "
+        )
 
 
 def test_a_torch_data_sets_own_state_that_lies(tmp_path):

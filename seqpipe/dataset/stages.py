@@ -12,9 +12,9 @@ import numpy as np
 
 from ..errors import ParameterError, described_type
 from ..ops import GRAPH_ARGUMENTS, Chain, DataNode, Op
+from ..parts import Part
 from ..pipeline.graph import Graph
 from ..pipeline.inputs import Input
-from ..parts import Part
 from ..sequence import Batch, Sequence
 from .samples import collated, spatial
 
@@ -63,7 +63,9 @@ class OperatorStage:
         result: Any = target(only, epoch=epoch, index=index)
         if isinstance(result, tuple):
             fields = getattr(result, "_fields", range(len(result)))
-            first, *more = [(field, one) for field, one in zip(fields, result, strict=True) if one is not None]
+            first, *more = [
+                (field, one) for field, one in zip(fields, result, strict=True) if one is not None
+            ]
             return {**parts, name: first[1], **{f"{name}_{field}": one for field, one in more}}
         return {**parts, **result} if isinstance(result, dict) else {**parts, name: result}
 

@@ -199,7 +199,9 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         if not isinstance(state, Mapping):
             raise StateError(f"{described_type(state)} is not a state", allowed="what state_dict() returns")
         if missing := [name for name in ("position", "workers", "batch_size") if name not in state]:
-            raise StateError(f"the state has no {' and no '.join(missing)}", allowed="what state_dict() returns")
+            raise StateError(
+                f"the state has no {' and no '.join(missing)}", allowed="what state_dict() returns"
+            )
         fields = {"version": 2, "sources": None, **state}
         epoch, history, _ = loaded(fields, self._dataset.fingerprint)
         position = check_count("position", state["position"])

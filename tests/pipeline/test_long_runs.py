@@ -109,7 +109,9 @@ def test_a_data_set_raises_what_its_source_raises(tmp_path):
 
 @pytest.mark.deep
 def test_fifty_epochs_hold_no_more_than_five():
-    ds = seqpipe.videos(files("h264", "hevc"), Clip(4, step=16), shuffle=True).map(ops.Rotate(angle=(-9.0, 9.0), keep_size=True))
+    ds = seqpipe.videos(files("h264", "hevc"), Clip(4, step=16), shuffle=True).map(
+        ops.Rotate(angle=(-9.0, 9.0), keep_size=True)
+    )
     held = []
     with ds.batch(2) as ds:
         for number in range(55):

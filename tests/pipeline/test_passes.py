@@ -201,7 +201,10 @@ def test_closing_waits_for_the_work_of_an_iterator_that_was_dropped(monkeypatch:
 
 def test_graphs_and_functions_see_labels_and_clocks_and_may_change_labels() -> None:
     def lit(parts: Any) -> dict[str, Any]:
-        return {"image": fn.brightness(parts["image"], brightness=1.0 + parts["index"]), "label": parts["label"] + 10}
+        return {
+            "image": fn.brightness(parts["image"], brightness=1.0 + parts["index"]),
+            "label": parts["label"] + 10,
+        }
 
     def labeled(parts: dict[str, Any]) -> dict[str, Any]:
         assert parts["frames"].shape == (4,)

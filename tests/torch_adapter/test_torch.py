@@ -25,7 +25,9 @@ from tests.support.datasets import files
 from tests.support.media import made
 from tests.support.under_way import UnderWay
 
-quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
+quiet = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore:This DataLoader will create:UserWarning"
+)
 
 
 def clips(threads=None, **options):
