@@ -50,9 +50,7 @@ class Computation:
         result.lost = lost
         return (result,)
 
-    def _after(
-        self, stage: DatasetStage, parts: Mapping[str, Any], epoch: int, index: Any
-    ) -> Mapping[str, Any]:
+    def _after(self, stage: DatasetStage, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
         """Return parts after a stage; functions and graphs see labels and times, too."""
         if isinstance(stage, (Function, GraphStage)):
             parts = self.finished(parts, epoch, index)
