@@ -2,8 +2,8 @@
 
     python examples/augment_while_decoding.py VIDEO [VIDEO …] [--device cuda]
 
-Reads the same batches four times: with the whole chain after the reader, and with its first operators fused into the
-reader's conversion, for each ``fuse``. Prints the passes over the pixels, the seconds of an epoch, and how far
+Reads the same batches four times: with the whole chain after decoding, and with its first operators fused into the
+color conversion, for each ``fuse``. Prints the passes over the pixels, the seconds of an epoch, and how far
 values differ.
 """
 
@@ -15,8 +15,7 @@ import time
 import numpy as np
 
 import seqpipe
-from seqpipe import ops
-from seqpipe.pipeline import Augmented
+from seqpipe import Clip, Dataset, ops
 
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 CHAIN = ops.Chain(
@@ -26,10 +25,10 @@ CHAIN = ops.Chain(
 )
 
 
-def epoch_of(dataset: Augmented) -> tuple[list[np.ndarray], float]:
+def epoch_of(dataset: Dataset) -> tuple[list[np.ndarray], float]:
     """Return all batches of an epoch in main memory, and the seconds that they took."""
     begin = time.perf_counter()
-    batches = [batch.numpy() for batch in dataset.batches(4)]
+    batches = [batch["image"].numpy() for batch in dataset]
     return batches, time.perf_counter() - begin
 
 
@@ -40,16 +39,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or auto")
     options = parser.parse_args()
 
-    reader = seqpipe.readers.Video(
-        files=options.videos, sequence_length=8, stride=2, shuffle=True, device=options.device
-    )
-    with reader:
+    clips = seqpipe.videos(options.videos, Clip(8, stride=2), shuffle=True, device=options.device)
+    with clips.map(CHAIN).batch(4) as data:
         plain = None
         for fuse in ("none", "exact", "surface", "planes"):
-            dataset = Augmented(reader, CHAIN, fuse=fuse)
             print(f"fuse={fuse!r}")
-            print(dataset.explain())
-            batches, seconds = epoch_of(dataset)
+            print(data.fuse(fuse).explain())
+            batches, seconds = epoch_of(data.fuse(fuse))
             if plain is None:
                 plain = batches
             levels = np.reshape(STD, (3, 1, 1))

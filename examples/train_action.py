@@ -20,11 +20,12 @@ from torch import nn  # noqa: TID253  likewise
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for data_scripts
 
+import seqpipe
 from data_scripts.make_motion import make_motion
-from seqpipe import ops
+from seqpipe import Clip, OutputSpec, ops
 from seqpipe.core.whole_file import replacing
-from seqpipe.pipeline import Augmented, VideoScores, crop_views
-from seqpipe.readers import Listing, Video, list_videos
+from seqpipe.pipeline import VideoScores
+from seqpipe.readers import Listing
 
 SIZE, FRAMES, BATCH = (64, 64), 8, 8
 NORMALIZE = ops.CropMirrorNormalize(mean=(124.0, 116.0, 104.0), std=(58.0, 57.0, 57.0), output_layout="CFHW")
@@ -56,22 +57,13 @@ def validate(model: nn.Module, videos: Listing, device: str) -> float:
     scores = VideoScores()
     labels: dict[int, int] = {}
     model.eval()
-    with (
-        Video(
-            videos=videos,
-            sequence_length=FRAMES,
-            clips_per_video=3,
-            clip_mode="even",
-            short_side=SIZE[0],
-            device=device,
-        ) as reader,
-        torch.no_grad(),
-    ):
-        for batch in reader.batches(BATCH):
-            views = crop_views(batch, SIZE, count=3)
-            numbers = reader.videos(views.indices).tolist()
-            scores.add(model(NORMALIZE(views).torch()), numbers)
-            labels |= dict(zip(numbers, np.asarray(views.labels).tolist(), strict=True))
+    clips = seqpipe.videos(
+        videos, Clip(FRAMES, per_video=3, starts="even"), output=OutputSpec(short_side=SIZE[0]), device=device
+    )
+    with clips.views(SIZE, count=3).map(NORMALIZE).batch(3 * BATCH) as views, torch.no_grad():
+        for batch in views:
+            scores.add(model(batch["image"].torch()), batch["video"])
+            labels |= dict(zip(batch["video"].tolist(), batch["label"].tolist(), strict=True))
     model.train()
     return float(np.mean([mean.argmax() == labels[video] for video, mean in scores.mean().items()]))
 
@@ -81,50 +73,38 @@ def train(out: Path, videos: Listing, held_out: Listing, epochs: int, device: st
     torch.manual_seed(0)
     model = network(len(videos.classes)).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    reader = Video(
-        videos=videos, sequence_length=FRAMES, clips_per_video=4, shuffle=True, seed=0, device=device
-    )
-    done, saved = 0, out / "state.pt"
-    with Augmented(reader, TRAINING) as dataset:
-        batches = dataset.batches(BATCH, last_batch="drop")
+    clips = seqpipe.videos(videos, Clip(FRAMES, per_video=4), shuffle=True, seed=0, device=device)
+    done, saved, state = 0, out / "state.pt", None
+    with clips.map(TRAINING).batch(BATCH, last="drop") as ds:
         if saved.exists():
-            state = torch.load(saved)
-            model.load_state_dict(state["model"])
-            optimizer.load_state_dict(state["optimizer"])
-            batches.load_state_dict(state["batches"])
-            print(f"goes on in epoch {batches.epoch} behind sample {batches.position}")
-        for epoch in range(batches.epoch, epochs):
-            dataset.set_epoch(epoch)
-            for batch in batches:
-                loss = nn.functional.cross_entropy(model(batch.torch()), label_tensor(batch, device))
+            loaded = torch.load(saved)
+            model.load_state_dict(loaded["model"])
+            optimizer.load_state_dict(loaded["optimizer"])
+            state = loaded["batches"]
+            print(f"goes on in epoch {state['epoch']} behind sample {state['history'][-1][1]}")
+        for epoch in ds.epochs(epochs, resume=state):
+            for batch in epoch:
+                labels = torch.from_numpy(batch["label"]).to(device)
+                loss = nn.functional.cross_entropy(model(batch["image"].torch()), labels)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
                 done += 1
-                print(f"epoch {epoch} sample {batches.position} loss {loss.item():.6f}")
+                state = batch.state
+                print(f"epoch {epoch.number} sample {state['history'][-1][1]} loss {loss.item():.6f}")
                 if done == stop_after:
-                    save(saved, model, optimizer, batches)
+                    save(saved, model, optimizer, state)
                     return
-            print(
-                f"epoch {epoch}: {validate(model, held_out, device):.0%} of {len(held_out)} held-out videos"
-            )
-            save(saved, model, optimizer, batches)
+            accuracy = validate(model, held_out, device)
+            print(f"epoch {epoch.number}: {accuracy:.0%} of {len(held_out)} held-out videos")
+            save(saved, model, optimizer, state)
 
 
-def label_tensor(batch: Any, device: str) -> torch.Tensor:
-    """Return the labels of a batch on the device of its pixels."""
-    return torch.from_numpy(batch.labels).to(device)
-
-
-def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, batches: Any) -> None:
+def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, state: Any) -> None:
     """Save everything that a run needs to continue, atomically."""
-    state = {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "batches": dict(batches.state_dict()),
-    }
+    whole = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "batches": state}
     with replacing(path) as part:
-        torch.save(state, part)
+        torch.save(whole, part)
 
 
 def main() -> None:
@@ -140,7 +120,7 @@ def main() -> None:
     if options.videos is None and not folder.exists():
         make_motion(folder)
     options.out.mkdir(parents=True, exist_ok=True)
-    videos, held_out = list_videos(file_root=folder).split((0.75, 0.25), seed=0, stratified=True)
+    videos, held_out = seqpipe.listing(folder).split((0.75, 0.25), seed=0, stratified=True)
     print(f"{len(videos)} videos of {len(videos.classes)} classes: {', '.join(videos.classes)}")
     train(options.out, videos, held_out, options.epochs, options.device, options.stop_after)
 

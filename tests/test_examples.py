@@ -97,7 +97,7 @@ def test_train_loop(video):
 def test_augment_while_decoding(video):
     printed = output("augment_while_decoding.py", video)
     ways = re.findall(
-        r"fuse='(\w+)'\n(?:\d\. .*\n)+(?:.* is not part of the conversion: .*\n)?\s+5 sequences in .*"
+        r"fuse='(\w+)'\n(?:\d\. .*\n)+(?:.* is not part of the conversion: .*\n)?Operators .*\n\s+5 sequences in .*"
         r" at most ([\d.]+) levels",
         printed,
     )

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from seqpipe import fn, ops
+import seqpipe
+from seqpipe import Clip, fn, ops
 from seqpipe.dali import fn as dali_fn
 from seqpipe.dali import pipeline_def
 from seqpipe.dali.plugin.base_iterator import DALIIterator
 from seqpipe.errors import ParameterError, SeqpipeError, StateError
-from seqpipe.pipeline import Augmented, Graph, Input, Pipeline, external_source, read
+from seqpipe.pipeline import Graph, Input, Pipeline, external_source, read
 from seqpipe.readers import Video, Volume
 from tests.support.datasets import files
 
@@ -26,6 +27,11 @@ NO_COUNTS = [-1, 1.5, 4.0, True, "4", None, [4], {}, float("nan"), float("inf"),
 
 def video():
     return Video(files=files("h264"), sequence_length=4, step=8, size=(8, 8), shuffle=True)
+
+
+def clips():
+    output = seqpipe.OutputSpec(size=(8, 8))
+    return seqpipe.videos(files("h264"), Clip(4, step=8), output=output, shuffle=True)
 
 
 def pipeline():
@@ -83,15 +89,32 @@ def torch_iterator():
     return seqpipe.torch.Iterator(pipeline(), names=("pixels", "index"))
 
 
+class Resumed:
+    """The epoch of a data set, which a state replaces."""
+
+    def __init__(self, dataset):
+        self.dataset, self.epoch = dataset, iter(dataset)
+
+    def __next__(self):
+        return next(self.epoch)
+
+    def state_dict(self):
+        return self.epoch.state_dict()
+
+    def load_state_dict(self, state):
+        self.epoch = self.dataset.resume(state)
+
+
 LOADERS = {
     "batches": lambda _: video().batches(2),
     "sequences": lambda _: video().sequences(),
-    "augmented": lambda _: Augmented(video(), ops.GaussianBlur(sigma=1.0), fuse="none").batches(2),
+    "data set": lambda _: Resumed(clips().batch(2).map(ops.GaussianBlur(sigma=1.0))),
+    "samples of a data set": lambda _: Resumed(clips()),
     "volumes": lambda path: volumes(path).batches(2),
     "pipeline": lambda _: pipeline(),
     "pipeline of calls": lambda _: of_calls(),
     "pipeline of an iterable": lambda _: Pipeline(external_source(Counting(), batch_size=2)),
-    "torch dataset": lambda _: video().as_torch(2),
+    "torch dataset": lambda _: clips().batch(2).torch(),
     "torch iterator": lambda _: torch_iterator(),
     "DALI pipeline": lambda _: dali_pipeline(),
 }
@@ -123,22 +146,22 @@ def refused(one, state, match):
     assert json.dumps(one.state_dict()) == before
 
 
-@pytest.mark.parametrize("field", ["epoch", "position", "fingerprint"])
+@pytest.mark.parametrize("field", ["version", "epoch", "position", "history", "fingerprint"])
 @pytest.mark.parametrize("name", LOADERS)
 def test_every_field_of_every_state(name, field, tmp_path):
     one, state = advanced(name, tmp_path)
+    if field not in state:
+        pytest.skip("states of this loader have no such field")
     for value in NO_COUNTS:
         if field == "fingerprint" and isinstance(value, str):
             continue
-        refused(one, {**state, field: value}, f"{field}=")
+        refused(one, {**state, field: value}, rf"{field}(\[0\])?=")
     refused(one, {key: value for key, value in state.items() if key != field}, f"no {field}")
     for other in (None, [], "state", 3, DEEP, [("epoch", 0)]):
-        refused(one, other, "is not a state")
+        refused(one, other, "is not a state|is not JSON")
 
 
-@pytest.mark.parametrize(
-    "name", ["batches", "sequences", "augmented", "volumes", "pipeline", "torch dataset", "torch iterator"]
-)
+@pytest.mark.parametrize("name", ["batches", "sequences", "volumes", "pipeline", "torch iterator"])
 def test_positions_past_the_end(name, tmp_path):
     one, state = advanced(name, tmp_path)
     far = {**state, "position": 10**6}
@@ -175,13 +198,29 @@ def test_sources_of_different_epochs():
     refused(pipe, {**state, "sources": [state["sources"][0], [1, 2, None]]}, "contradict sources")
 
 
-def test_workers_of_a_torch_dataset(tmp_path):
-    one, state = advanced("torch dataset" if pytest.importorskip("torch") else "", tmp_path)
+@pytest.mark.parametrize("name", ["data set", "samples of a data set"])
+def test_histories_that_lie(name, tmp_path):
+    one, state = advanced(name, tmp_path)
+    ((world, count),) = state["history"]
+    for pair in (0, None, "abc", [world], [world, count, 1], {}, DEEP):
+        refused(one, {**state, "history": [pair]}, r"history\[0\]=.* is not valid in a state")
     for value in NO_COUNTS:
-        refused(one, {**state, "workers": value}, "workers=")
-        refused(one, {**state, "worker": value}, "worker=")
-    refused(one, {**state, "workers": 2}, "the state is of 2 workers")
-    refused(one, {**state, "worker": 1}, "worker=1 ")
+        refused(one, {**state, "history": [[value, count]]}, r"history\[0\]\[0\]=")
+        refused(one, {**state, "history": [[world, value]]}, r"history\[0\]\[1\]=")
+    refused(one, {**state, "history": [[0, count]]}, r"history\[0\]\[0\]=0 .*allowed: 1 to ")
+    for past in ([[world, 10**6]], [[world + 1, 10**6], [world, count]]):
+        refused(
+            one, {**state, "history": past}, "history has [0-9]+ samples of a rank in epoch 0.*allowed: 0 to "
+        )
+
+
+def test_a_torch_data_sets_own_state_that_lies(tmp_path):
+    one, state = advanced("torch dataset" if pytest.importorskip("torch") else "", tmp_path)
+    for name in ("workers", "batch_size"):
+        for value in NO_COUNTS:
+            refused(one, {**state, name: value}, f"{name}=")
+        refused(one, {**state, name: 3}, f"the state is of {name}=3, and here {name} is")
+    refused(one, {**state, "position": 10**6}, "history has 1000000 samples of a rank in epoch 0")
 
 
 def test_states_of_dali_iterators_and_checkpoints():

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import fn, ops
+from seqpipe import Clip, fn, ops
 from seqpipe.core.turns import InTurn, TakesTurns
 from seqpipe.dali import fn as dali_fn
 from seqpipe.dali import pipeline_def
 from seqpipe.dali.plugin.base_iterator import LastBatchPolicy
-from seqpipe.pipeline import Augmented, Pipeline, external_source, read
+from seqpipe.pipeline import Pipeline, external_source, read
 from seqpipe.readers import Video, Volume
 from seqpipe.volume import GridSampler
 from tests.support.datasets import files
@@ -57,6 +57,11 @@ def from_threads(iterator, key):
 
 def video(**options):
     return Video(files=files("h264", "hevc"), sequence_length=4, step=2, size=(16, 16), **options)
+
+
+def clips(**options):
+    output = seqpipe.OutputSpec(size=(16, 16))
+    return seqpipe.videos(files("h264", "hevc"), Clip(4, step=2), output=output, **options)
 
 
 def index_of(sequence):
@@ -101,11 +106,12 @@ WAYS = {
     "batches": lambda _: (video().batches(1), lambda b: int(b.indices[0])),
     "shuffled batches": lambda _: (video(shuffle=True).batches(1), lambda b: int(b.indices[0])),
     "sequences": lambda _: (video().sequences(), index_of),
-    "augmented": lambda _: (Augmented(video(), ops.Flip(p=0.5)).batches(1), lambda b: int(b.indices[0])),
-    "augmented with a rest": lambda _: (
-        Augmented(video(), [ops.GaussianBlur(sigma=1.0)], fuse="none").batches(1),
-        lambda b: int(b.indices[0]),
+    "data set": lambda _: (iter(clips().batch(1).map(ops.Flip(p=0.5))), lambda b: int(b.index[0])),
+    "data set with a rest": lambda _: (
+        iter(clips().batch(1).map(ops.GaussianBlur(sigma=1.0)).fuse("none")),
+        lambda b: int(b.index[0]),
     ),
+    "samples of a data set": lambda _: (iter(clips(shuffle=True)), lambda sample: int(sample.index)),
     "pipeline": lambda _: (_pipeline_of_clips(), lambda values: int(values[1][0])),
     "pipeline of the user's code": lambda _: (numbered(), lambda values: int(values[0][0, 0])),
     "volume batches": lambda path: (volumes(path).batches(1), lambda b: int(b["image"].indices[0])),
@@ -122,7 +128,7 @@ WAYS = {
         iter(seqpipe.open(made("h264"))[:]),
         lambda frame: int(frame.frames[0]),
     ),
-    "torch dataset": lambda _: (iter(video().as_torch(1)), lambda batch: int(batch["index"][0])),
+    "torch dataset": lambda _: (iter(clips().batch(1).torch()), lambda batch: int(batch["index"][0])),
     "torch iterator": lambda _: (
         _torch_iterator(_pipeline_of_clips()),
         lambda batch: int(batch["index"][0]),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ..errors import SeqpipeError
 from .samples import Samples, collated, first_error
 from .source import ReadResult, SampleOutcome
-from .stages import DatasetStage, Function
+from .stages import DatasetStage, Function, GraphStage
 
 __all__ = ["Computation"]
 
@@ -43,10 +43,16 @@ class Computation:
         else:
             parts, lost = value
         for stage in self.by_batch:
-            parts = stage(parts, epoch, index)
+            parts = self._after(stage, parts, epoch, index)
         result = self.finished(parts, epoch, index)
         result.lost = lost
         return (result,)
+
+    def _after(self, stage: DatasetStage, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
+        """Return parts after a stage; functions and graphs see labels and times, too."""
+        if isinstance(stage, (Function, GraphStage)):
+            parts = self.finished(parts, epoch, index)
+        return stage(parts, epoch, index)
 
     def _joined(self, outcomes: tuple[Any, ...]) -> tuple[dict[str, Any], int]:
         """Return samples as one batch, and the number of those that are left out."""
@@ -63,10 +69,8 @@ class Computation:
             return outcome
         index, parts = outcome
         try:
-            if any(isinstance(stage, Function) for stage in self.by_sample):
-                parts = self.finished(parts, epoch, index)  # the user's code sees labels and times, too
             for stage in self.by_sample:
-                parts = stage(parts, epoch, index)
+                parts = self._after(stage, parts, epoch, index)
         except SeqpipeError as error:
             if not self.is_single:
                 raise

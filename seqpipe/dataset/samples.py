@@ -180,23 +180,22 @@ def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any)
     shown = [value for value in parts.values() if isinstance(value, (Batch, Sequence))]
     lead = next((value for value in shown if value.kind == "image"), shown[0] if shown else None)
     known: dict[str, Any] = {}
+    taken = {name for name, value in parts.items() if isinstance(value, (Batch, Sequence, Part))}
     if isinstance(lead, Batch):
         labels = lead.labels
         known = {} if labels is None else {"label": np.asarray(labels)}
         if lead.sequences[0].frames is not None:
             known |= {"timestamps": lead.timestamps, "frames": lead.frames}
-        known |= {column_part(name, parts): value for name, value in lead.columns.items()}
+        known |= {column_part(name, taken): value for name, value in lead.columns.items()}
         if lead.mask is not None:
             known["mask"] = lead.mask
     elif isinstance(lead, Sequence):
         is_clip = lead.frames is not None
         known = {"label": lead.label} if is_clip or lead.label != -1 else {}
         known |= {"timestamps": lead.timestamps, "frames": lead.frames} if is_clip else {}
-        known |= {column_part(name, parts): value for name, value in lead.fields.items()}
+        known |= {column_part(name, taken): value for name, value in lead.fields.items()}
     for name, value in {**known, **metadata, "index": index}.items():
-        if isinstance(result.get(name), (Batch, Sequence, Part)):
-            name = f"column_{name}"  # a class beside a part of labels
-        result[name] = value
+        result[f"column_{name}" if name in taken else name] = value  # a class beside a part of labels
     return result
 
 

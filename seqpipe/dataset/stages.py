@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from keyword import iskeyword
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from ..errors import ParameterError, described_type
-from ..ops import GRAPH_ARGUMENTS, Chain, DataNode, Op, Type
+from ..ops import GRAPH_ARGUMENTS, Chain, DataNode, Op
 from ..ops.geometry.base import Geometry
 from ..parts import Part, is_labels
 from ..pipeline.graph import Graph
 from ..pipeline.inputs import Input
 from ..sequence import Batch, Sequence
-from .samples import padded, spatial
+from .samples import collated, padded, spatial
 
 __all__ = [
     "DatasetStage",
@@ -29,6 +31,8 @@ __all__ = [
     "with_padding",
 ]
 
+_NO_WORD: Final = r"\W"
+
 
 class DatasetStage(Protocol):
     """A step between reading and the consumer."""
@@ -40,8 +44,8 @@ class DatasetStage(Protocol):
     def facts(self) -> object:
         """Everything that determines the result, as plain values."""
 
-    def explain(self) -> list[str]:
-        """Describe the passes over the pixels, a line for each."""
+    def explain(self, device: str) -> list[str]:
+        """Describe the passes over the pixels on a device, a line for each."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,11 @@ class OperatorStage:
         target: Any = self.chain
         result: Any = target(only, epoch=epoch, index=index)
         if isinstance(result, tuple):
-            names = [name, *(f"{name}_{number}" for number in range(1, len(result)))]
-            return {**parts, **dict(zip(names, result, strict=True))}
+            fields = getattr(result, "_fields", range(len(result)))
+            first, *more = [
+                (field, one) for field, one in zip(fields, result, strict=True) if one is not None
+            ]
+            return {**parts, name: first[1], **{f"{name}_{field}": one for field, one in more}}
         return {**parts, **result} if isinstance(result, dict) else {**parts, name: result}
 
     def _check_labels(self, name: str) -> None:
@@ -94,8 +101,10 @@ class OperatorStage:
         """The operators as JSON."""
         return [self.chain.fuse, *(op.to_json() if isinstance(op, Op) else repr(op) for op in self.chain.ops)]
 
-    def explain(self) -> list[str]:
+    def explain(self, device: str) -> list[str]:
         """See :class:`DatasetStage`."""
+        if device == "cpu":
+            return [f"{op.name}: on the CPU" for op in self.chain.ops]
         return [line.partition(". ")[2] for line in self.chain.explain().splitlines()]
 
 
@@ -121,7 +130,8 @@ class Function:
             raise ParameterError(
                 f"{self.name} returned {described_type(result)}", allowed="a dictionary of parts"
             )
-        return dict(result)
+        changed = {name: value for name, value in result.items() if value is not parts.get(name)}
+        return _labeled(dict(result), changed)
 
     @property
     def name(self) -> str:
@@ -136,7 +146,7 @@ class Function:
         """The name: the code of a function is not known."""
         return self.name
 
-    def explain(self) -> list[str]:
+    def explain(self, device: str) -> list[str]:  # noqa: ARG002  alike on all
         """See :class:`DatasetStage`."""
         return [f"{self.name}: the user's function, sample by sample"]
 
@@ -146,51 +156,77 @@ class GraphStage:
     """A graph of operators, whose parameters may be computed from pixels.
 
     Attributes:
-        graph: the graph, whose inputs are names of parts.
+        graph: the graph.
         names: names of its outputs.
-        keeps: whether parts that are no output of it remain.
+        parts: for each input, the name of the part.
     """
 
     graph: Graph
     names: tuple[str, ...]
-    keeps: bool = True
+    parts: Mapping[str, str]
 
     @classmethod
     def built(
-        cls, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]], names: Mapping[str, Type]
+        cls, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]], names: Iterable[str]
     ) -> GraphStage:
         """Return the graph that a function builds of nodes.
 
         Raises:
             ParameterError: the function does not return nodes by name, or uses a part that does not exist.
         """
-        nodes = build(_Nodes({name: Input(name) for name in names if name not in GRAPH_ARGUMENTS}))
+        inputs = {f"part_{re.sub(_NO_WORD, '_', name)}" if _is_taken(name) else name: name for name in names}
+        nodes = build(_Nodes({name: Input(own) for own, name in inputs.items()}))
         if not isinstance(nodes, Mapping) or not nodes:
             raise ParameterError(
                 f"the function returned {described_type(nodes)}",
                 source="Dataset.graph",
                 allowed="a dictionary of names to nodes",
             )
-        return cls(Graph(*nodes.values()), tuple(nodes))
+        graph = Graph(*nodes.values())
+        return cls(graph, tuple(nodes), {own: inputs[own] for own in graph.inputs})
 
     def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
-        """See :class:`DatasetStage`."""
-        inputs = {name: parts[name] for name in self.graph.inputs}
-        outputs = self.graph(epoch=epoch, index=index if np.ndim(index) else np.array([index]), **inputs)
+        """See :class:`DatasetStage`; one sample is a batch of one."""
+        single = not np.ndim(index)
+        given = {own: parts[name] for own, name in self.parts.items()}
+        if single:
+            given = collated([(int(index), given)], {}).parts
+        outputs = self.graph(epoch=epoch, index=np.atleast_1d(index), **given)
         values = outputs if isinstance(outputs, tuple) else (outputs,)
-        return {**parts, **dict(zip(self.names, values, strict=True))}
+        named = dict(zip(self.names, (value[0] for value in values) if single else values, strict=True))
+        return _labeled({**parts, **named}, named)
 
     def __repr__(self) -> str:
-        return f".graph({', '.join(self.graph.inputs)} → {', '.join(self.names)})"
+        return f".graph({', '.join(self.parts.values())} → {', '.join(self.names)})"
 
     @property
     def facts(self) -> object:
         """The graph as JSON."""
         return self.graph.to_json()
 
-    def explain(self) -> list[str]:
+    def explain(self, device: str) -> list[str]:  # noqa: ARG002  alike on all
         """See :class:`DatasetStage`."""
         return self.graph.explain().splitlines()
+
+
+def _is_taken(name: str) -> bool:
+    """Return whether an input of a graph cannot have a name."""
+    return name in GRAPH_ARGUMENTS or not name.isidentifier() or iskeyword(name)
+
+
+def _labeled(parts: dict[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parts whose images have the label that a stage has changed: later operators, such as Mixup, use it."""
+    label = changed.get("label")
+    if label is None or isinstance(label, (Batch, Sequence, Part)):
+        return parts
+    return {
+        name: replace(value, labels=np.asarray(label))
+        if isinstance(value, Batch)
+        else value.as_sample(label, value.index, value.fields)
+        if isinstance(value, Sequence)
+        else value
+        for name, value in parts.items()
+    }
 
 
 class _Nodes(dict[str, DataNode]):
@@ -225,7 +261,7 @@ class PadStage:
         """Nothing: a sample is the same in every batch."""
         return None
 
-    def explain(self) -> list[str]:
+    def explain(self, device: str) -> list[str]:  # noqa: ARG002  alike on all
         """See :class:`DatasetStage`."""
         return ["padding to one size, with a mask"]
 

@@ -1,9 +1,5 @@
 """Pipelines: readers and operators together, of which neither knows the other; and graphs of operators.
 
-with seqpipe.pipeline.Augmented(reader, ops.Chain(ops.RandomResizedCrop(size=(224, 224)), ops.Flip(p=0.5))) as dataset:
-    for batch in dataset.batches(8):
-        batch.numpy()
-
 images = seqpipe.pipeline.Input("images")
 graph = seqpipe.pipeline.Graph(fn.rotate(images, angle=fn.random.uniform(range=(-10.0, 10.0))))
 (turned,) = graph(images=batch, epoch=1)
@@ -16,20 +12,15 @@ for pixels, labels in seqpipe.pipeline.Pipeline(fn.flip(clip.pixels, horizontal=
 from __future__ import annotations
 
 from ..ops import DataNode
-from .augmented import Augmented
 from .external import BatchInfo, SampleInfo
 from .fusion import Fuse
 from .graph import Graph
 from .inputs import Input
-from .passes import AugmentedBatches, AugmentedSequences
 from .pipeline import ClipNodes, Pipeline, PipelineState, external_source, read, read_items
 from .source import DatasetProtocol, PipelineLastBatch
-from .views import VideoScores, crop_views
+from .views import VideoScores
 
 __all__ = [
-    "Augmented",
-    "AugmentedBatches",
-    "AugmentedSequences",
     "BatchInfo",
     "ClipNodes",
     "DataNode",
@@ -42,7 +33,6 @@ __all__ = [
     "PipelineState",
     "SampleInfo",
     "VideoScores",
-    "crop_views",
     "external_source",
     "read",
     "read_items",

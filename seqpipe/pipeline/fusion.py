@@ -117,7 +117,7 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse, layout: str | None = None
     Args:
         chain: the chain.
         plain: the reader's output without it.
-        fuse: bound of the difference of pixel values; see :class:`seqpipe.pipeline.Augmented`.
+        fuse: bound of the difference of pixel values; see :meth:`seqpipe.Dataset.fuse`.
         layout: layout of the reader's sequences, if its conversion writes another one: the first operators may not
             change it.
     """

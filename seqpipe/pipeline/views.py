@@ -1,60 +1,24 @@
-"""Evaluation views: several windows of each sequence, and scores averaged over all views of a video.
+"""Scores averaged over all views of a video.
 
-reader = seqpipe.readers.Video(files=…, sequence_length=16, clips_per_video=10, clip_mode="even", short_side=256)
+clips = seqpipe.videos(…, Clip(16, per_video=10, starts="even"), output=OutputSpec(short_side=256))
 scores = VideoScores()
-for batch in reader.batches(4):
-    views = crop_views(batch, (256, 256), count=3)          # 12 sequences: 3 consecutive views of each clip
-    scores.add(model(views.torch()), reader.videos(views.indices))
-mean = scores.mean()                                        # for each video, the mean over 10 × 3 views
+for batch in clips.views((256, 256), count=3).batch(12):     # 3 consecutive views of each clip
+    scores.add(model(batch["image"].torch()), batch["video"])
+mean = scores.mean()                                         # for each video, the mean over 10 × 3 views
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..array import FloatArray, to_numpy
 from ..errors import ParameterError
-from ..ops import REGISTRY
-from ..sequence import Batch
 
-__all__ = ["VideoScores", "crop_views"]
-
-
-def crop_views(batch: Batch, size: tuple[int, int], *, count: int = 3) -> Batch:
-    """Cut windows that are spread evenly along the longer side of each sequence, and centered along the other.
-
-    Args:
-        batch: sequences ``FHWC``.
-        size: (height, width) of a window.
-        count: windows of each sequence; a single one is centered.
-
-    Returns:
-        A batch of ``count`` consecutive views of each sequence, with labels, indices and sources.
-
-    Raises:
-        ParameterError: the sequences are smaller than a window, or ``count`` is less than 1.
-    """
-    if count < 1:
-        raise ParameterError(f"count={count} is not valid", source="crop_views", allowed="1 or more")
-    positions = [0.5] if count == 1 else [n / (count - 1) for n in range(count)]
-    crops = []
-    for sequence in batch.sequences:
-        letters = sequence.layout
-        rows, columns = (sequence.shape[letters.index(letter)] for letter in "HW")
-        side = "crop_pos_x" if columns >= rows else "crop_pos_y"
-        crops += [REGISTRY["crop"](crop=tuple(size), **{side: position})(sequence) for position in positions]
-    known: dict[str, Any] = {
-        name: None
-        if (values := getattr(batch, name)) is None
-        else np.repeat(np.asarray(values), count, axis=0)
-        for name in ("labels", "indices")
-    }
-    views = Batch.of(crops)
-    return replace(views, **known)
+__all__ = ["VideoScores"]
 
 
 @dataclass(eq=False)
@@ -69,8 +33,8 @@ class VideoScores:
 
         Args:
             scores: ``(N, classes)``, a NumPy, CuPy or torch array.
-            videos: the video of each view: numbers, as from :meth:`seqpipe.readers.Video.videos` or the entry "video"
-                of torch batches, or other keys, such as :attr:`seqpipe.Batch.sources`.
+            videos: the video of each view: numbers, as the part "video" of a data set's batches, or other keys, such
+                as :attr:`seqpipe.Batch.sources`.
 
         Raises:
             ParameterError: the numbers of scores and videos, or of classes, differ.

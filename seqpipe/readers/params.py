@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 TORCH_ADAPTER: Final = "seqpipe.torch"
-"""The package that ``as_torch()`` imports by name when called, since it imports readers and pipelines itself."""
+"""The package that ``torch()`` imports by name when called, since it imports pipelines and data sets itself."""
 
 ClipLayout: TypeAlias = Literal["FHWC", "FCHW", "CFHW"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -45,7 +44,6 @@ from .params import (
     CLIP_LAYOUT,
     PREFETCH,
     PREFETCH_GIB,
-    TORCH_ADAPTER,
     ClipLayout,
     bytes_ahead,
     output_of,
@@ -430,19 +428,6 @@ class Video(EpochDataset[SampleRequest]):
 
     def __iter__(self) -> Sequences:
         return self.sequences()
-
-    def as_torch(self, batch_size: int, **options: Any) -> Any:
-        """Return the batches as a torch ``IterableDataset``; see :class:`seqpipe.torch.Dataset`.
-
-        Args:
-            batch_size: samples in a batch; pass ``batch_size=None`` to the DataLoader.
-            **options: ``last_batch``, ``layout``, ``device`` and ``pin_memory``.
-
-        Raises:
-            ImportError: torch is not installed.
-            ParameterError: an argument is not valid.
-        """
-        return importlib.import_module(TORCH_ADAPTER).Dataset(self, batch_size, **options)
 
     def stats(self) -> dict[str, dict[str, int]]:
         """Return counts of decoded frames since the threads started.

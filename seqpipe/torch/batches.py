@@ -172,7 +172,9 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         """Return the state, in a worker that of this worker, for torchdata's ``StatefulDataLoader``."""
         number, workers = self._turn()
         history: History = ()
-        if self._epoch is None:
+        if self._loaded is not None:
+            epoch, history, position = self._loaded
+        elif self._epoch is None:
             epoch, position = self.epoch, 0
         else:
             state = self._epoch.state_dict()
@@ -192,22 +194,27 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         """Continue from a state of :meth:`state_dict`.
 
         Raises:
-            StateError: the state belongs to another data set, batch size or number of workers.
+            StateError: the state belongs to another data set, batch size or number of workers, or is past the end.
         """
         if not isinstance(state, Mapping):
             raise StateError(f"{described_type(state)} is not a state", allowed="what state_dict() returns")
+        if missing := [name for name in ("position", "workers", "batch_size") if name not in state]:
+            raise StateError(
+                f"the state has no {' and no '.join(missing)}", allowed="what state_dict() returns"
+            )
         fields = {"version": 2, "sources": None, **state}
         epoch, history, _ = loaded(fields, self._dataset.fingerprint)
-        position = check_count("position", state.get("position"))
+        position = check_count("position", state["position"])
         _, workers = self._turn()
         for name, here in (("workers", workers), ("batch_size", self._dataset.batch_size)):
-            if state.get(name) != here:
+            if check_count(name, state[name]) != here:
                 raise StateError(
-                    f"the state is of {name}={state.get(name)!r}, and here {name} is {here}",
+                    f"the state is of {name}={state[name]}, and here {name} is {here}",
                     source="torch",
                     allowed="the same",
                     advice='Or keep batch["state"], and resume by epochs(stop, resume=…), which takes any number',
                 )
+        Epoch(self._dataset, epoch, history).move(position)  # raises past the end of the epoch
         self._loaded = epoch, history, position
         self._choice.publish(epoch, history)
 

@@ -27,10 +27,10 @@ class EpochChoice:
         self._own()
 
     def _own(self, choice: tuple[int, History] = (0, ())) -> None:
-        # epoch, length of the text, and the pass that has used the history, -1 for none
-        self._cells: Any = torch.tensor([0, 0, -1], dtype=torch.int64).share_memory_()
+        # epoch, length of the text, the pass that has used the history, -1 for none, and the number of choices
+        self._cells: Any = torch.tensor([0, 0, -1, 0], dtype=torch.int64).share_memory_()
         self._text: Any = torch.zeros(_BYTES, dtype=torch.uint8).share_memory_()
-        self._pid = os.getpid()
+        self._pid, self._used = os.getpid(), 0  # number of the choice that this copy has read last
         self._write(*choice)
 
     def publish(self, epoch: int, history: History) -> None:
@@ -48,18 +48,18 @@ class EpochChoice:
         if len(text) > _BYTES:
             raise StateError(f"a history of {len(history)} numbers of ranks", allowed=f"{_BYTES} characters")
         self._text[: len(text)] = torch.tensor(list(text), dtype=torch.uint8)
-        self._cells.copy_(torch.tensor([epoch, len(text), -1]))
+        self._cells.copy_(torch.tensor([epoch, len(text), -1, int(self._cells[3]) + 1]))
 
     def chosen(self, pass_seed: int) -> tuple[int, History]:
         """Return epoch and history for a pass over the data; later passes of the same choice read the whole epoch.
 
         Args:
-            pass_seed: a number that the workers of one pass have in common.
+            pass_seed: a number that the workers of one pass have in common, and persistent workers in all passes.
         """
-        epoch, length, used = self._cells.tolist()
-        if used not in (-1, pass_seed):
+        epoch, length, used, number = self._cells.tolist()
+        if used not in (-1, pass_seed) or self._used == number:
             return epoch, ()
-        self._cells[2] = pass_seed
+        self._cells[2], self._used = pass_seed, number
         pairs = json.loads(bytes(self._text[:length].tolist()))
         return epoch, tuple((int(world), int(count)) for world, count in pairs)
 
@@ -71,6 +71,6 @@ class EpochChoice:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if not self._cells.is_shared():  # copied by pickle or copy, not passed to a worker
-            epoch, length, _ = self._cells.tolist()
+            epoch, length, *_ = self._cells.tolist()
             pairs = json.loads(bytes(self._text[:length].tolist()))
             self._own((epoch, tuple((int(world), int(count)) for world, count in pairs)))

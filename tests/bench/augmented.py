@@ -40,32 +40,26 @@ CONTESTANTS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 def _deliver(name: str, paths: list[str], device: str, count: int) -> dict[str, float]:
     """Read the batches of one contestant in this process."""
-    from seqpipe import ops
-    from seqpipe.pipeline import Augmented
-    from seqpipe.readers import Video
+    import seqpipe
+    from seqpipe import Clip, OutputSpec, ops
 
     fuse, changes = CONTESTANTS[name]
-    reader = Video(
-        files=paths,
-        sequence_length=_LENGTH,
-        clips_per_video=-(-(count + 2) * _BATCH // len(paths)),
-        shuffle=True,
-        device=device,
-        **changes,
-    )
+    ahead = changes.get("prefetch", 2)
+    output = OutputSpec(**{name: value for name, value in changes.items() if name != "prefetch"})
+    take = Clip(_LENGTH, per_video=-(-(count + 2) * _BATCH // len(paths)))
+    clips = seqpipe.videos(paths, take, output=output, shuffle=True, device=device).prefetch(ahead)
     chain = ops.Chain(
         ops.RandomResizedCrop(size=(_SIDE, _SIDE)),
         ops.Flip(p=0.5),
         ops.CropMirrorNormalize(mean=_MEAN, std=_STD, dtype="float16", output_layout="CHW"),
     )
-    dataset = reader if fuse is None else Augmented(reader, chain, fuse=fuse)
+    dataset = (clips if fuse is None else clips.map(chain).fuse(fuse)).batch(_BATCH, last="drop")
     with dataset:
-        if isinstance(dataset, Augmented):
-            print(dataset.explain(), file=sys.stderr)
+        print(dataset.explain(), file=sys.stderr)
         begin, cpu_begin, delivered = 0.0, 0.0, 0
-        for number, batch in enumerate(dataset.batches(_BATCH, last_batch="drop")):
-            if batch.shape != (_BATCH, _LENGTH, 3, _SIDE, _SIDE):
-                raise ValueError(f"{name} gives {batch.shape}")
+        for number, batch in enumerate(dataset):
+            if (shape := batch["image"].shape) != (_BATCH, _LENGTH, 3, _SIDE, _SIDE):
+                raise ValueError(f"{name} gives {shape}")
             if number == 1:  # decoders and kernels are there
                 begin, cpu_begin = time.perf_counter(), time.process_time()
             delivered += _BATCH * _LENGTH if number > 1 else 0

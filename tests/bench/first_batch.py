@@ -19,14 +19,14 @@ _BATCH, _LENGTH = 8, 16
 def main(device: str, listed: str, spawned: float) -> dict[str, float]:
     """Return the seconds of each step up to the first batch."""
     times = [spawned, time.monotonic()]
-    from seqpipe.readers import Video
+    import seqpipe
 
     times.append(time.monotonic())
     with open(listed) as file:  # noqa: PTH123  pathlib is part of the imports that are timed
         paths = file.read().splitlines()
-    with Video(files=paths, sequence_length=_LENGTH, shuffle=True, device=device) as dataset:
+    with seqpipe.videos(paths, _LENGTH, shuffle=True, device=device).batch(_BATCH) as data:
         times.append(time.monotonic())
-        batch = next(dataset.batches(_BATCH))
+        batch = next(iter(data))["image"]
         times.append(time.monotonic())
         if len(batch) != _BATCH or batch.shape[1] != _LENGTH:
             raise ValueError(f"the first batch has the shape {batch.shape}")

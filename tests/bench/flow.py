@@ -27,7 +27,6 @@ import numpy as np
 import seqpipe
 from seqpipe import fn, ops
 from seqpipe.errors import BackendError
-from seqpipe.pipeline import Augmented
 from tests.support.motion import texture
 
 from .media import large
@@ -118,21 +117,20 @@ def _decode(options: argparse.Namespace) -> list[str]:
     import cupy
 
     films = options.video or [large(_FOLDER)]
-    arguments: dict[str, Any] = {
-        "files": [str(films[k % len(films)]) for k in range(_FILES * _PASSES)],
-        "sequence_length": 33,
-        "step": 32,
-        "device": "cuda",
-    }
+    paths = [str(films[k % len(films)]) for k in range(_FILES * _PASSES)]
 
-    def rate(dataset: Any) -> tuple[float, float]:
+    def clips(**output: Any) -> seqpipe.Dataset:
+        take = seqpipe.Clip(33, step=32)
+        return seqpipe.videos(paths, take, output=seqpipe.OutputSpec(**output), device="cuda").batch(_FILES)
+
+    def rate(dataset: seqpipe.Dataset) -> tuple[float, float]:
         """Pairs a second behind the first batch of the second epoch, and the seconds until that batch is there."""
         with dataset:
             for _ in range(2):
                 begin, first, pairs = time.perf_counter(), 0.0, 0
-                for batch in dataset.batches(_FILES):
+                for batch in dataset:
                     if first:
-                        pairs += sum(len(one.frames) for one in batch.sequences)
+                        pairs += batch["frames"].size
                         continue
                     cupy.cuda.Device().synchronize()
                     first = time.perf_counter()
@@ -142,8 +140,8 @@ def _decode(options: argparse.Namespace) -> list[str]:
 
     bare = _bare("fast", cupy.asarray(_frames(33)), options.seconds)
     flow = ops.OpticalFlow(preset="fast", output_grid=_GRID)
-    both, wait = rate(Augmented(seqpipe.readers.Video(**arguments), flow))
-    alone = rate(seqpipe.readers.Video(**arguments, color="GRAY"))[0] * 32 / 33
+    both, wait = rate(clips().map(flow))
+    alone = rate(clips(color="GRAY"))[0] * 32 / 33
     title = (
         f"decode + flow, 1080p, grid 4 fast (decoding alone {alone:.0f}; the first batch after {wait:.2f} s)"
     )
@@ -158,7 +156,7 @@ def _decode(options: argparse.Namespace) -> list[str]:
             str(options.seconds),
             "--video",
         ]
-        done = subprocess.run(command + arguments["files"], capture_output=True, text=True, check=False)
+        done = subprocess.run(command + paths, capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"DALI failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
         else:

@@ -44,24 +44,15 @@ _SHAPE = (_LENGTH, 3, _SIDE, _SIDE)
 
 
 def _seqpipe(paths: list[str], device: str, count: int) -> Iterator[Any]:
-    from seqpipe.readers import Video
+    import seqpipe
+    from seqpipe import Clip, OutputSpec
 
-    dataset = Video(
-        files=paths,
-        sequence_length=_LENGTH,
-        clips_per_video=-(-count * _BATCH // len(paths)),
-        shuffle=True,
-        device=device,
-        size=(_SIDE, _SIDE),
-        dtype="float16",
-        layout="FCHW",
-        mean=_MEAN,
-        std=_STD,
-    )
-    with dataset:
-        for batch in dataset.batches(_BATCH):
-            yield batch.data
-        print(dataset.stats(), file=sys.stderr)
+    take = Clip(_LENGTH, per_video=-(-count * _BATCH // len(paths)))
+    output = OutputSpec(size=(_SIDE, _SIDE), dtype="float16", layout="FCHW", mean=_MEAN, std=_STD)
+    with seqpipe.videos(paths, take, output=output, shuffle=True, device=device).batch(_BATCH) as data:
+        for batch in data:
+            yield batch["image"].data
+        print(data.stats(), file=sys.stderr)
 
 
 def _context(paths: list[str], device: str, count: int) -> Iterator[Any]:

@@ -235,11 +235,11 @@ def _epoch(urls: list[str], cache: str) -> None:
 
     remote._fetch = counted
     try:
-        data = seqpipe.readers.Video(
-            files=urls, sequence_length=16, clips_per_video=1, shuffle=True, seed=3, cache_dir=cache
-        )
+        take, decode = seqpipe.Clip(16, per_video=1), seqpipe.Decode(cache_dir=cache)
+        data = seqpipe.videos(urls, take, decode=decode, shuffle=True, seed=3)
         opened, spans = Counter(read), 0
-        for sequence in data:
+        for sample in data:
+            sequence = sample["image"]
             assert sequence.frames is not None
             table = open_index(sequence.source, cache_dir=cache).packets
             packets = table.frame_packet[sequence.frames]

@@ -3,8 +3,8 @@
     python -m tests.bench.pipelines overhead [--device cuda:0] [--batches 60] [--rounds 5]
     python -m tests.bench.pipelines external [--device cuda:0] [--images 512] [--batches 10] [--python NAME=PATH]...
 
-``overhead``: batches of 8 clips of 16 frames, stride 4, of 340×256 H.264, from the reader, from a pipeline that gives
-its pixels and labels, and from ``Augmented`` with an operator that conversions do themselves. At most four clips are of
+``overhead``: batches of 8 clips of 16 frames, stride 4, of 340×256 H.264, from a data set, from a pipeline that gives
+its pixels and labels, and from a data set with an operator that conversions do themselves. At most four clips are of
 one file, so that few share their decoding, as in a training set. They take turns; medians of the rounds: frames in a
 second, milliseconds of the processor for a batch, and what each takes more than the reader.
 
@@ -37,8 +37,9 @@ _BATCH, _CLIPS = 8, 4  # clips in a batch, and of a file
 
 
 def _overhead(device: str, batches: int, rounds: int) -> None:
-    from seqpipe import ops
-    from seqpipe.pipeline import Augmented, Pipeline, read
+    import seqpipe
+    from seqpipe import Clip, ops
+    from seqpipe.pipeline import Pipeline, read
     from seqpipe.readers import Video
 
     from . import media
@@ -52,10 +53,14 @@ def _overhead(device: str, batches: int, rounds: int) -> None:
             files=paths, sequence_length=16, stride=4, clips_per_video=_CLIPS, shuffle=True, device=device
         )
 
+    def clips() -> seqpipe.Dataset:
+        take = Clip(16, stride=4, per_video=_CLIPS)
+        return seqpipe.videos(paths, take, shuffle=True, device=device).batch(_BATCH)
+
     @contextlib.contextmanager
     def bare() -> Iterator[Any]:
-        with reader() as videos:
-            yield videos.batches(_BATCH)
+        with clips() as data:
+            yield iter(data)
 
     @contextlib.contextmanager
     def piped() -> Iterator[Any]:
@@ -65,8 +70,8 @@ def _overhead(device: str, batches: int, rounds: int) -> None:
 
     @contextlib.contextmanager
     def augmented() -> Iterator[Any]:
-        with Augmented(reader(), ops.Flip(p=0.5)) as dataset:
-            yield dataset.batches(_BATCH)
+        with clips().map(ops.Flip(p=0.5)) as data:
+            yield iter(data)
 
     contestants = {"the reader": bare, "Pipeline": piped, "Augmented, fused": augmented}
     rates: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}

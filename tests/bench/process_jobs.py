@@ -20,10 +20,10 @@ _FILES = 10_000
 _START = """
 import json, resource, sys, time
 files = open(sys.argv[1]).read().splitlines()
-import seqpipe.readers
+import seqpipe
+from seqpipe import Clip, Decode, videos
 before = time.perf_counter()
-dataset = seqpipe.readers.Video(
-    files=files, sequence_length=8, stride=2, shuffle=True, cache_dir=sys.argv[2])
+dataset = videos(files, Clip(8, stride=2), decode=Decode(cache_dir=sys.argv[2]), shuffle=True)
 length = len(dataset)
 print(json.dumps([time.perf_counter() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, length]))
 """

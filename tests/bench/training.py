@@ -62,24 +62,22 @@ def _batch_size(device: str) -> int:
 
 def _seqpipe(decode: str) -> Callable[[list[str], str], Clips]:
     def clips(paths: list[str], device: str) -> Clips:
-        from seqpipe.readers import Video
+        import seqpipe
+        from seqpipe import Clip, Decode, OutputSpec
 
-        with Video(
-            files=paths,
-            sequence_length=_FRAMES,
-            stride=_STRIDE,
-            clips_per_video=4,
-            shuffle=True,
-            size=(_SIDE, _SIDE),
-            layout="CFHW",
+        data = seqpipe.videos(
+            paths,
+            Clip(_FRAMES, stride=_STRIDE, per_video=4),
+            output=OutputSpec(size=(_SIDE, _SIDE)),
+            decode=Decode(decode),  # type: ignore[arg-type]  # from the table below
             device=device,
-            decode=decode,  # type: ignore[arg-type]  # from the table below
-        ) as reader:
-            dataset = reader.as_torch(_batch_size(device), last_batch="drop")
-            for epoch in range(10**6):
-                dataset.set_epoch(epoch)
-                for batch in dataset:
-                    yield batch["pixels"]
+            shuffle=True,
+        )
+        with data.batch(_batch_size(device), last="drop") as data:
+            batches = data.torch("NCFHW")
+            for _ in batches.epochs(10**6):
+                for batch in batches:
+                    yield batch["image"]
 
     return clips
 

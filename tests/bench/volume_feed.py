@@ -1,7 +1,7 @@
 """A training feed, from `.nii.gz` to augmented patches, beside MONAI's: ``python -m tests.bench.volume_feed``.
 
 Volumes of 160³ int16 with labels lie on disk; after one epoch that fills the caches, epochs of batches of 2 patches of
-128³ are measured, with the probabilities of nnU-Net's recipe: seqpipe's ``readers.Volume`` and ``recipes.nnunet``, and
+128³ are measured, with the probabilities of nnU-Net's recipe: seqpipe's ``volumes`` and ``recipes.nnunet``, and
 MONAI's ``CacheDataset`` with its transforms for the same steps, on the CPU, as its tutorials have it. ``--device cuda``
 puts seqpipe's patches, and the work for them, on a GPU: its caches are in main memory, and then in the GPU's. MONAI is
 left out where it is not installed.
@@ -19,9 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seqpipe import ops, recipes
-from seqpipe.parts import Labels
-from seqpipe.readers import Volume
+import seqpipe
+from seqpipe import Cache, Prepare, ops, recipes
 from seqpipe.sequence import Sequence
 from seqpipe.volume import save
 
@@ -84,20 +83,17 @@ def _seqpipe(
     recipe = recipes.nnunet()
     crop = ops.Crop3d(size=PATCH, position=(0.0, 1.0), label_fill=-1)
     chain = recipe[:2] + ops.Chain(crop) + recipe[2:]
-    volumes = Volume(
-        files=files,
-        dtype="float32",
-        shuffle=True,
-        cache_gib=4,
-        cache_device=cache_device,
+    volumes = seqpipe.volumes(
+        files,
+        prepare=Prepare(dtype="float32"),
+        cache=Cache(gib=4, device=cache_device, threads=options.threads),
         device=options.device,
-        threads=options.threads,
+        shuffle=True,
     )
+    feeding = volumes.batch(2).map(chain)
 
     def feed(epoch: int) -> Iterator[Any]:
-        volumes.set_epoch(epoch)
-        for batch in volumes.batches(2):
-            yield chain({"image": batch["image"], "label": Labels(batch["label"])}, epoch=epoch)
+        yield from feeding.epoch(epoch)
         _finished(options.device)
 
     return feed

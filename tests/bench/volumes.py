@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import seqpipe
-from seqpipe.readers import Volume
+from seqpipe import Cache, Patch, Prepare
 from seqpipe.volume import save
 
 
@@ -123,14 +123,17 @@ def cached(rounds):
         files = [Path(folder) / f"{number}.nii.gz" for number in range(4)]
         for path in files:
             save(seqpipe.Sequence(phantom(shape)[..., None], "DHWC", affine=affine), path)
-        options = {"files": files, "patch_size": 128, "patches_per_volume": 4, "threads": 1, "prefetch": 1}
+
+        def patches(**more):
+            cache = Cache(threads=1, **more)
+            return seqpipe.volumes(files, Patch(128, per_volume=4), cache=cache).batch(1).prefetch(1)
 
         def epoch(**more):
-            with Volume(**options, **more) as dataset:
-                for _ in dataset.batches(1):
+            with patches(**more) as data:
+                for _ in data:
                     pass
 
-        kept = Volume(**options, cache_gib=4)
+        kept = patches(gib=4)
         volumes = [np.zeros(shape, np.int16) for _ in files]
         for volume in volumes:
             volume += 1
@@ -140,9 +143,9 @@ def cached(rounds):
             return [v[start : start + 128, 64:192, 64:192].copy() for v in volumes for start in starts]
 
         calls = {
-            "seqpipe": lambda: epoch(cache_dir=f"{folder}/kept"),
+            "seqpipe": lambda: epoch(dir=f"{folder}/kept"),
             "without a cache": epoch,
-            "from main memory": lambda: [None for _ in kept.batches(1)],
+            "from main memory": lambda: [None for _ in kept],
             "copying into new memory": copies,
         }
         medians = measured(calls, rounds)
@@ -244,18 +247,10 @@ def case_by_seqpipe(folder):
     window = seqpipe.ops.Window(lo=LOW, hi=HIGH)
 
     def patches():
-        with Volume(
-            files=files,
-            patch_size=96,
-            patches_per_volume=4,
-            sampler="balanced",
-            foreground=0.5,
-            orientation="RAS",
-            spacing_mm=(2.0, 1.5, 1.5),
-            crop_above=LOW,
-            dtype="float32",
-        ) as dataset:
-            return [window(sample) for sample in dataset.samples(parts=True)]
+        take = Patch(96, per_volume=4, around="balanced", foreground=0.5)
+        prepare = Prepare(orientation="RAS", spacing_mm=(2.0, 1.5, 1.5), crop_above=LOW, dtype="float32")
+        with seqpipe.volumes(files, take, prepare=prepare).map(window) as data:
+            return list(data)
 
     return patches
 

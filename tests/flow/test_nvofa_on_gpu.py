@@ -11,7 +11,7 @@ import seqpipe
 from seqpipe import flow, fn, ops
 from seqpipe.flow.nvofa import engine
 from seqpipe.ops.motion import optical_flow
-from seqpipe.pipeline import Augmented, Pipeline, read
+from seqpipe.pipeline import Pipeline, read
 from seqpipe.sequence import Sequence
 from tests.support import media
 from tests.support.motion import SCENES, epe, inner, moved, texture
@@ -222,14 +222,15 @@ def test_real_clips_agree_with_dis(cupy):
 
 
 def test_straight_from_the_decoder(cupy):
-    """Of a video on the GPU, by a chain and by a pipeline: what the engine makes of the luma of its surfaces."""
-    given = {"files": [str(media.made("h264"))], "sequence_length": 9, "device": "cuda"}
+    """Of a video on the GPU, by a data set and by a pipeline: what the engine makes of the luma of its surfaces."""
+    path = str(media.made("h264"))
     operator = ops.OpticalFlow(output_grid=4, preset="slow", backend="nvofa")
-    with seqpipe.readers.Video(**given, color="GRAY") as dataset:
-        wanted = [operator(batch).data.get() for batch in dataset.batches(2)]
-    with Augmented(seqpipe.readers.Video(**given), operator) as dataset:
-        found = [batch.data.get() for batch in dataset.batches(2)]
-    clip = read(seqpipe.readers.Video(**given), batch_size=2)
+    gray = seqpipe.OutputSpec(color="GRAY")
+    with seqpipe.videos(path, 9, output=gray, device="cuda").batch(2) as ds:
+        wanted = [operator(batch["image"]).data.get() for batch in ds]
+    with seqpipe.videos(path, 9, device="cuda").map(operator).batch(2) as ds:
+        found = [batch["image"].data.get() for batch in ds]
+    clip = read(seqpipe.readers.Video(files=[path], sequence_length=9, device="cuda"), batch_size=2)
     motion = fn.optical_flow(clip.luma, output_grid=4, preset="slow", backend="nvofa")
     with Pipeline(motion, clip.pixels) as pipeline:
         both = [(flows.data.get(), pixels.shape[-1]) for flows, pixels in pipeline]

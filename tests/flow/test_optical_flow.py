@@ -17,7 +17,7 @@ from seqpipe.flow.cpu import FlowWorkspace, dense_flow
 from seqpipe.flow.pairs import flow_on_cpu
 from seqpipe.ops import Flows
 from seqpipe.ops.motion import optical_flow as optical_flow_module
-from seqpipe.pipeline import Graph, Input, Pipeline, read
+from seqpipe.pipeline import Graph, Input
 from seqpipe.sequence import Batch, Sequence
 from tests.support import media
 from tests.support.motion import SCENES, epe, inner, moved, texture
@@ -372,25 +372,31 @@ def test_in_main_memory_auto_is_dis(caplog):
     assert not caplog.records
 
 
-def test_padded_windows_of_a_reader():
+def test_padded_windows_of_a_data_set():
     """The last window of a video reaches past its end."""
-    reader = seqpipe.readers.Video(
-        files=[str(media.made("h264"))], sequence_length=20, color="GRAY", pad_mode="edge", max_side=64
-    )
-    last = fn.optical_flow([*reader.batches(3)][-1][-1], preset="fast")
+    output = seqpipe.OutputSpec(color="GRAY", max_side=64)
+    with seqpipe.videos(str(media.made("h264")), seqpipe.Clip(20, pad="edge"), output=output) as ds:
+        last = fn.optical_flow([*ds][-1]["image"], preset="fast")
     real = last.frames >= 0
     assert 0 < real.sum() < len(real)
     known = np.isfinite(last.data).all((1, 2, 3))
     assert known.tolist() == [*real[1:].tolist(), False], "what has no second frame is unknown"
 
 
-def test_a_pipeline_reads_computes_flow_and_keeps_the_first_frame():
-    reader = seqpipe.readers.Video(files=[str(media.made("h264"))], sequence_length=4, step=20, max_side=64)
-    clip = read(reader, batch_size=2)
-    first = fn.element_extract(clip.pixels, element_map=0)
-    pipeline = Pipeline(fn.optical_flow(clip.pixels, output_grid=4, preset="fast"), *first)
-    whole = next(iter(reader.batches(2)))
-    with pipeline:
-        motion, frames = next(iter(pipeline))
-    assert (np.asarray(motion) == fn.optical_flow(whole, output_grid=4, preset="fast").data).all()
-    assert (np.asarray(frames) == whole.data[:, 0]).all()
+def test_a_graph_computes_flow_and_keeps_the_first_frame():
+    output = seqpipe.OutputSpec(max_side=64)
+    with seqpipe.videos(str(media.made("h264")), seqpipe.Clip(4, step=20), output=output).batch(2) as ds:
+        whole = next(iter(ds))["image"]
+        batch = next(
+            iter(
+                ds.graph(
+                    lambda parts: {
+                        "flow": fn.optical_flow(parts["image"], output_grid=4, preset="fast"),
+                        "first": fn.element_extract(parts["image"], element_map=0)[0],
+                    }
+                )
+            )
+        )
+    assert (np.asarray(batch["flow"]) == fn.optical_flow(whole, output_grid=4, preset="fast").data).all()
+    assert (np.asarray(batch["first"]) == whole.data[:, 0]).all()
+    assert (batch["image"].numpy() == whole.numpy()).all()

@@ -1,4 +1,4 @@
-"""The pixels of a reader and a chain as one dataset: what the chain gives for the reader's batches, whoever does it."""
+"""The pixels of a data set with operators: what the chain gives for the batches without them, whoever does it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from seqpipe import ops
 from seqpipe.ops import Chain
-from seqpipe.pipeline import Augmented
 from seqpipe.sequence import Batch
 from seqpipe.video.nvdec.native_feeder import native
 from seqpipe.video.nvdec.session import Session
@@ -20,10 +19,11 @@ from tests.support.augmented import (
     STD,
     TRAIN,
     assert_same_samples,
+    clips,
     fused,
+    images,
     in_main_memory,
     levels_apart,
-    reader,
     unfused,
 )
 from tests.support.deep import combined
@@ -102,9 +102,7 @@ def test_where_colors_are_cut_off_planes_differ_and_elsewhere_not(place: str) ->
     """Judged by the reader's own pictures: what is neither black nor white in any channel was not cut off."""
     chain = Chain(ops.RandomResizedCrop(size=(40, 48)), ops.Flip(p=0.5))
     found, wanted = fused(chain, place, "h264", fuse="planes"), unfused(chain, place, "h264")
-    with reader(place, "h264", dtype="uint16") as dataset:
-        dataset.set_epoch(2)
-        cut = [in_main_memory(batch) for batch in dataset.batches(3)]
+    cut = map(in_main_memory, images(clips(place, "h264", dtype="uint16").batch(3)))
     reached = []
     for batch in cut:
         pixels = batch.numpy()
@@ -144,12 +142,8 @@ def test_exact_is_exact(place: str, name: str, media: str, reading: dict[str, An
     chain = EXACT[name]
     if place == "cuda" and name == "scaled" and media != "h264":
         pytest.skip("nothing of it is fused: once is enough")
-    with Augmented(reader(place, media, **reading), chain, fuse="exact") as dataset:
-        dataset.set_epoch(2)
-        found = list(dataset.batches(3))
-    with reader(place, media, **reading) as dataset:
-        dataset.set_epoch(2)
-        wanted = [chain(batch, epoch=2) for batch in dataset.batches(3)]
+    found = fused(chain, place, media, fuse="exact", **reading)
+    wanted = [chain(batch, epoch=2) for batch in images(clips(place, media, **reading).batch(3))]
     assert_same_samples(found, wanted)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
@@ -173,9 +167,9 @@ def test_overlapping_windows_with_crops_of_their_own_take_the_fused_loop(
         return done
 
     def batches(fuse: Any) -> list[Batch]:
-        options = {"sequence_length": 8, "stride": 1, "step": 3, "decode": "nvdec", "shuffle": False}
-        with Augmented(reader(place, "h264", **options), chain, fuse=fuse) as dataset:
-            return [batch for _ in range(3) for batch in dataset.batches(6)]
+        options = {"length": 8, "stride": 1, "step": 3, "backend": "nvdec", "shuffle": False}
+        with clips(place, "h264", **options).map(chain).batch(6).fuse(fuse) as ds:
+            return [batch["image"] for _ in range(3) for batch in ds]
 
     monkeypatch.setattr(Session, "fused_run", counted)
     found = batches("surface")
@@ -199,15 +193,14 @@ def test_flips_of_head_and_tail_draw_as_those_of_the_chain(place: str, fuse: Any
     found, wanted = fused(chain, place, "h264", fuse=fuse), unfused(chain, place, "h264")
     assert_same_samples(found, wanted)
     assert levels_apart(found, wanted, 1).max() == 0
-    with reader(place, "h264") as dataset:
-        one, other = Augmented(dataset, chain), Augmented(dataset, Chain(flip))
-        assert "flip#1" in [op.stream_name for op in one.chain.ops]
-        assert one.fingerprint != other.fingerprint
+    with clips(place, "h264") as ds:
+        assert ds.map(chain).fingerprint == ds.map(*chain.ops[:2]).map(*chain.ops[2:]).fingerprint
+        assert ds.map(chain).fingerprint != ds.map(flip).fingerprint
 
 
 @pytest.mark.parametrize("fuse", ["surface", "exact", "planes", "none"])
 def test_padding_goes_through_the_chain(place: str, fuse: Any) -> None:
-    padded = {"sequence_length": 7, "stride": 20, "pad_mode": "constant", "fill_value": 40}
+    padded = {"length": 7, "stride": 20, "pad": "constant", "fill": 40}
     found, wanted = fused(TRAIN, place, "h264", fuse=fuse, **padded), unfused(TRAIN, place, "h264", **padded)
     assert_same_samples(found, wanted)
     places = np.concatenate([batch.frames < 0 for batch in wanted])
@@ -224,6 +217,6 @@ def test_padding_goes_through_the_chain(place: str, fuse: Any) -> None:
 def test_no_picture_of_full_size_is_made(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[int, ...]] = []
     on_allocation(monkeypatch, lambda allocate, shape, dtype: [allocate(shape, dtype), made.append(shape)][0])
-    with Augmented(reader(place, "h264"), TRAIN) as dataset:
-        given = next(dataset.batches(3))
+    with clips(place, "h264").map(TRAIN).batch(3) as ds:
+        given = next(iter(ds))["image"]
     assert set(made) == {given.shape} == {(3, 4, 3, 40, 48)}

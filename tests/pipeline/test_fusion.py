@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from seqpipe import ops
+import seqpipe
+from seqpipe import Dataset, ops
+from seqpipe.dataset.videos import ClipSource
 from seqpipe.ops import Chain, Op, Spec, planned
-from seqpipe.pipeline import Augmented
 from seqpipe.pipeline.fusion import split
-from seqpipe.readers import SampleRequest, Video
+from seqpipe.readers import SampleRequest
 from seqpipe.video.convert.output import OutputSpec
 from tests.support.datasets import files
 from tests.support.windows import scaled_window
@@ -251,16 +252,19 @@ def test_values_are_those_of_the_formula() -> None:
     np.testing.assert_allclose(found.T, wanted[:, :, 0], rtol=1e-3)
 
 
-@pytest.fixture
-def reader() -> Video:
-    return Video(files=files("h264"), sequence_length=4)
+def told(dataset: Dataset) -> str:
+    """What a data set explains of its operators; the last line is of its parts."""
+    *lines, parts = dataset.explain().splitlines()
+    assert parts == "Operators change image; other parts are passed on."
+    return "\n".join(lines)
 
 
-def test_it_tells_what_is_done_where(reader: Video, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_tells_what_is_done_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = seqpipe.videos(files("h264"), 4)
     chain = Chain(
         RESIZED, ops.Flip(p=0.5), ops.Brightness(brightness=1.5), ops.GaussianBlur(sigma=1.0), ops.Invert()
     )
-    assert Augmented(reader, chain).explain() == (
+    assert told(ds.map(chain)) == (
         "1. random_resized_crop → flip: by the reader's conversion, straight from the decoded surface;"
         " colors are rounded, then resampled\n"
         "2. brightness: on the CPU\n"
@@ -268,8 +272,8 @@ def test_it_tells_what_is_done_where(reader: Video, monkeypatch: pytest.MonkeyPa
         "4. invert: on the CPU\n"
         "brightness is not part of the conversion: the conversion has no such step."
     )
-    monkeypatch.setattr(Video, "device", "cuda:0")
-    assert Augmented(reader, chain, fuse="planes").explain() == (
+    monkeypatch.setattr(ClipSource, "device", "cuda:0")
+    assert told(ds.map(chain).fuse("planes")) == (
         "1. random_resized_crop → flip: by the reader's conversion, straight from the decoded surface;"
         " its planes are resampled\n"
         "2. brightness: one kernel\n"
@@ -277,13 +281,13 @@ def test_it_tells_what_is_done_where(reader: Video, monkeypatch: pytest.MonkeyPa
         "4. invert: one kernel\n"
         "brightness is not part of the conversion: the conversion has no such step."
     )
-    assert Augmented(reader, chain, fuse="exact").explain() == (
+    assert told(ds.map(chain).fuse("exact")) == (
         "1. random_resized_crop → flip → brightness: one kernel\n"
         "2. gaussian_blur: one kernel\n"
         "3. invert: one kernel\n"
         "random_resized_crop is not part of the conversion: it resamples rounded values, and the conversion rounds "
         "once; fuse='surface' allows that."
     )
-    assert Augmented(reader, Chain(ops.Flip(), NORMALIZED)).explain() == (
+    assert told(ds.map(ops.Flip(), NORMALIZED)) == (
         "1. flip → normalize: by the reader's conversion, straight from the decoded surface"
     )

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqpipe import fn, ops
+import seqpipe
+from seqpipe import Clip, fn, ops
 from seqpipe.errors import SourceError
-from seqpipe.pipeline import Augmented, Pipeline, external_source, read
+from seqpipe.pipeline import Pipeline, external_source, read
 from seqpipe.readers import Video
 from tests.support.datasets import files
 from tests.support.media import made
@@ -22,25 +23,22 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN = """
 import json, os, signal, sys
 from pathlib import Path
-from seqpipe import fn, ops
-from seqpipe.pipeline import Pipeline, read
-from seqpipe.readers import Video
+import seqpipe
+from seqpipe import Clip, fn
 from seqpipe.core.whole_file import replacing
 
 videos, out, after = json.loads(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-clip = read(Video(files=videos, sequence_length=4, step=8, shuffle=True, seed=3), 2)
-turned = fn.rotate(clip.pixels, angle=fn.random.uniform(range=(-9.0, 9.0)), keep_size=True)
-pipe = Pipeline(turned, clip.index)
+ds = seqpipe.videos(videos, Clip(4, step=8), shuffle=True, seed=3).batch(2)
+ds = ds.graph(lambda parts: {
+    "image": fn.rotate(parts["image"], angle=fn.random.uniform(range=(-9.0, 9.0)), keep_size=True)
+})
 state = out / "state.json"
-if state.exists():
-    pipe.load_state_dict(json.loads(state.read_text()))
-for epoch in range(pipe.epoch, 2):
-    pipe.set_epoch(epoch)
-    for pixels, index in pipe:
+for epoch in ds.epochs(2, resume=state.read_text() if state.exists() else None):
+    for batch in epoch:
         with (out / "seen.txt").open("a") as seen:
-            print(epoch, index.tolist(), float(pixels.numpy().mean()), file=seen)
+            print(epoch.number, batch.index.tolist(), float(batch["image"].numpy().mean()), file=seen)
         with replacing(state) as beside:
-            beside.write_text(json.dumps(pipe.state_dict()))
+            beside.write_text(json.dumps(batch.state))
         after -= 1
         if not after:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -95,30 +93,29 @@ def test_an_error_of_each_stage_comes_in_its_turn_and_the_run_goes_on(tmp_path):
     assert seen[3] == "end"
 
 
-def test_augmented_raises_what_its_reader_and_its_chain_raise(tmp_path):
+def test_a_data_set_raises_what_its_source_raises(tmp_path):
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(made("h264").read_bytes())
-    videos = Video(files=[broken, *files("hevc")], sequence_length=4, step=48)
+    ds = seqpipe.videos([broken, *files("hevc")], Clip(4, step=48))
     broken.unlink()
-    with Augmented(videos, ops.Brightness(brightness=(0.5, 1.5))) as dataset:
-        batches = dataset.batches(1)
+    with ds.map(ops.Brightness(brightness=(0.5, 1.5))).batch(1) as ds:
+        batches = iter(ds)
         with pytest.raises(SourceError, match=r"broken\.mp4"):
             next(batches)
-        assert next(batches).indices.tolist() == [1]
-        assert list(batches) == []
+        assert next(batches).index.tolist() == [1]
+        with pytest.raises(StopIteration):
+            next(batches)
 
 
 @pytest.mark.deep
 def test_fifty_epochs_hold_no_more_than_five():
-    clip = read(Video(files=files("h264", "hevc"), sequence_length=4, step=16, shuffle=True), 2)
-    label = external_source(lambda: np.zeros((2, 1)), batch_size=2)
+    ds = seqpipe.videos(files("h264", "hevc"), Clip(4, step=16), shuffle=True).map(
+        ops.Rotate(angle=(-9.0, 9.0), keep_size=True)
+    )
     held = []
-    with Pipeline(
-        fn.rotate(clip.pixels, angle=fn.random.uniform(range=(-9.0, 9.0)), keep_size=True), label
-    ) as pipe:
-        for epoch in range(55):
-            pipe.set_epoch(epoch)
-            assert len(list(pipe)) == 3
-            if epoch >= 5:
+    with ds.batch(2) as ds:
+        for number in range(55):
+            assert len(list(ds.epoch(number))) == 3
+            if number >= 5:
                 held.append(usage("cpu"))
     assert growth(held) == []

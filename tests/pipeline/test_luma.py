@@ -1,4 +1,4 @@
-"""Optical flow straight from the decoder: the reader makes luma alone, unless somebody uses its colors."""
+"""Optical flow straight from the decoder: luma alone is made, unless colors are used."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from seqpipe import fn, ops
 from seqpipe.ops import Chain
-from seqpipe.pipeline import Augmented, Pipeline, read
+from seqpipe.pipeline import Pipeline, read
 from seqpipe.video.engine import engine as engine_module
-from tests.support.augmented import assert_same_samples, reader
+from tests.support.augmented import assert_same_samples, clips, fused, images, reader
 from tests.support.datasets import assert_true_frames
 
 FLOW = {"output_grid": 4, "preset": "fast", "backend": "dis"}
@@ -35,23 +35,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 
 def lumas(place: str, *names: str, **changes: Any) -> list[Any]:
-    """The batches of a reader of luma."""
-    with reader(place, *names, **{**changes, "color": "GRAY"}) as dataset:
-        dataset.set_epoch(2)
-        return list(dataset.batches(3))
+    """Batches of luma."""
+    return images(clips(place, *names, **changes, color="GRAY").batch(3))
 
 
 @pytest.mark.parametrize("fuse", ["surface", "planes"])
 @pytest.mark.parametrize("color", ["RGB", "BGR"])
 def test_a_chain_that_begins_with_flow_reads_luma(place: str, asked: Any, fuse: Any, color: Any) -> None:
     flow = ops.OpticalFlow(image_type=color, **FLOW)
-    with Augmented(reader(place, "h264", color=color), flow, fuse=fuse) as dataset:
-        dataset.set_epoch(2)
-        found = list(dataset.batches(3))
+    with clips(place, "h264", color=color).map(flow).batch(3).fuse(fuse) as ds:
+        found = images(ds)
         assert asked == [("GRAY", "uint8")]
-        one = dataset.sample(1)
-        assert "luma: by the reader's conversion" in dataset.explain()
-        assert "optical_flow needs the luma alone: no colors are made" in dataset.explain()
+        one = ds.sample(1)["image"]
+        assert "luma: by the reader's conversion" in ds.explain()
+        assert "optical_flow needs the luma alone: no colors are made" in ds.explain()
     wanted = [flow(batch) for batch in lumas(place, "h264")]
     assert_same_samples(found, wanted)
     for batch, other in zip(found, wanted, strict=True):
@@ -63,23 +60,18 @@ def test_a_chain_that_begins_with_flow_reads_luma(place: str, asked: Any, fuse: 
 def test_what_the_conversion_does_comes_before(place: str, asked: Any) -> None:
     head = ops.RandomResizedCrop(size=(64, 80), seed=3), ops.Flip(p=0.5)
     flow = ops.OpticalFlow(**FLOW)
-    with Augmented(reader(place, "h264"), Chain(*head, flow)) as dataset:
-        found = next(iter(dataset.batches(3)))
-        assert dataset.explain().startswith(
-            "1. random_resized_crop → flip → luma: by the reader's conversion"
-        )
+    with clips(place, "h264").map(*head).map(flow).batch(3) as ds:
+        found = next(iter(ds))["image"]
+        assert ds.explain().startswith("1. random_resized_crop → flip → luma: by the reader's conversion")
     assert asked == [("GRAY", "uint8")]
-    with Augmented(reader(place, "h264", color="GRAY"), Chain(*head)) as dataset:
-        wanted = flow(next(iter(dataset.batches(3))))
+    with clips(place, "h264", color="GRAY").map(*head).batch(3) as ds:
+        wanted = flow(next(iter(ds))["image"])
     np.testing.assert_array_equal(found.numpy(), wanted.numpy())
 
 
 def test_flow_of_luma_is_about_that_of_colors(place: str) -> None:
     flow = ops.OpticalFlow(**FLOW)
-    with Augmented(reader(place, "h264"), flow) as dataset:
-        found = next(iter(dataset.batches(3)))
-    with Augmented(reader(place, "h264"), flow, fuse="none") as dataset:
-        wanted = next(iter(dataset.batches(3)))
+    found, wanted = (fused(Chain(flow), place, "h264", fuse=fuse)[0] for fuse in ("surface", "none"))
     apart = np.linalg.norm(found.data - wanted.data, axis=-1)
     assert np.median(apart) < 0.05
     assert found.frames.tolist() == wanted.frames.tolist()
@@ -96,9 +88,9 @@ def test_flow_of_luma_is_about_that_of_colors(place: str) -> None:
     ],
 )
 def test_where_colors_are_made_all_the_same(asked: Any, chain: Any, reading: Any, fuse: Any) -> None:
-    with Augmented(reader("cpu", "h264", **reading), chain, fuse=fuse) as dataset:
-        next(iter(dataset.batches(3)))
-        assert "luma" not in dataset.explain()
+    with clips("cpu", "h264", **reading).map(chain).batch(3).fuse(fuse) as ds:
+        next(iter(ds))
+        assert "luma" not in ds.explain()
     assert asked == [(reading.get("color", "RGB"), "uint8")]
 
 

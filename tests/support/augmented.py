@@ -1,15 +1,16 @@
-"""What the tests of pipelines share: a reader, a chain, and what comes of them with and without fusion."""
+"""What the tests of operators on data sets share: data sets, chains, and what comes of them with and without fusion."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe import ops
+import seqpipe
+from seqpipe import Clip, Dataset, Decode, OutputSpec, ops
 from seqpipe.ops import Chain
-from seqpipe.pipeline import Augmented
 from seqpipe.readers import Video
 from seqpipe.sequence import Batch
 from tests.support.datasets import files
@@ -21,7 +22,9 @@ __all__ = [
     "STD",
     "TRAIN",
     "assert_same_samples",
+    "clips",
     "fused",
+    "images",
     "in_main_memory",
     "levels_apart",
     "reader",
@@ -35,28 +38,43 @@ TRAIN = Chain(ops.RandomResizedCrop(size=(40, 48), seed=3), ops.Flip(p=0.5), NOR
 LEVEL: Final = 1.001  # of 8 bits, and what float32 has rounded of values that are normalized
 
 
-def reader(folder: str, *names: str, **changes: Any) -> Video:
-    """Some sequences of several files, in a new order in every epoch."""
+def clips(device: str, *names: str, **changes: Any) -> Dataset:
+    """Some sequences of several files, in a new order in every epoch; changes are arguments of any part of it."""
+    given: dict[str, Any] = {"length": 4, "stride": 2, "threads": 2, "shuffle": True, "seed": 5, **changes}
+
+    def of(kind: Any) -> Any:
+        return kind(**{one.name: given.pop(one.name) for one in fields(kind) if one.name in given})
+
+    take, output, decode = of(Clip), of(OutputSpec), of(Decode)
+    listed = seqpipe.listing(files(*names), labels=list(range(len(names))))
+    result = seqpipe.videos(listed, take, output=output, decode=decode, device=device, **given)
+    return result.prefetch(gib=0.5)
+
+
+def reader(device: str, *names: str, **changes: Any) -> Video:
+    """The same as a reader, which pipelines take."""
     options: dict[str, Any] = {
         "sequence_length": 4,
         "stride": 2,
         "shuffle": True,
         "seed": 5,
-        "device": folder,
+        "device": device,
         "threads": 2,
     }
     options |= {"files": files(*names), "labels": list(range(len(names))), "prefetch_gib": 0.5}
     return Video(**{**options, **changes})
 
 
-def unfused(
-    chain: Chain, folder: str, *names: str, epoch: int = 2, size: int = 3, **changes: Any
-) -> list[Batch]:
-    """What the references of a chain's operators give for the reader's batches."""
-    with reader(folder, *names, **changes) as dataset:
-        dataset.set_epoch(epoch)
-        host = [in_main_memory(batch) for batch in dataset.batches(size)]
-    return [chain(batch, epoch=epoch, backend="reference") for batch in host]
+def images(dataset: Dataset, epoch: int = 2) -> list[Batch]:
+    """The images of the batches of an epoch."""
+    with dataset:
+        return [batch["image"] for batch in dataset.epoch(epoch)]
+
+
+def unfused(chain: Chain, device: str, *names: str, **changes: Any) -> list[Batch]:
+    """What the references of a chain's operators give for the data set's batches."""
+    host = map(in_main_memory, images(clips(device, *names, **changes).batch(3)))
+    return [chain(batch, epoch=2, backend="reference") for batch in host]
 
 
 def in_main_memory(batch: Batch) -> Batch:
@@ -64,10 +82,8 @@ def in_main_memory(batch: Batch) -> Batch:
     return Batch.of(sequences, labels=batch.labels, indices=batch.indices)
 
 
-def fused(chain: Chain, folder: str, *names: str, fuse: Any = "surface", **changes: Any) -> list[Batch]:
-    with Augmented(reader(folder, *names, **changes), chain, fuse=fuse) as dataset:
-        dataset.set_epoch(2)
-        return list(dataset.batches(3))
+def fused(chain: Chain, device: str, *names: str, fuse: Any = "surface", **changes: Any) -> list[Batch]:
+    return images(clips(device, *names, **changes).map(chain).batch(3).fuse(fuse))
 
 
 def assert_same_samples(batches: list[Batch], wanted: list[Batch]) -> None:

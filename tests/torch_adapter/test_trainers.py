@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+import seqpipe
 import seqpipe.torch
-from seqpipe.readers import Video
+from seqpipe import Clip, Decode
 from tests.support.datasets import files
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -39,21 +40,21 @@ class Recorded(torch.nn.Module):
         return self.net(clips.float().mean(dim=(2, 3, 4)))
 
 
-def reader():
-    return Video(
-        files=files("h264", "hevc"), labels=[3, 4], sequence_length=4, step=8, shuffle=True, threads=1
-    )
+def data():
+    """12 clips, 6 of each of two videos."""
+    listed = seqpipe.listing(files("h264", "hevc"), labels=[3, 4])
+    return seqpipe.videos(listed, Clip(4, step=8), decode=Decode(threads=1), shuffle=True)
 
 
 def test_accelerate():
     accelerate = pytest.importorskip("accelerate")
-    with reader() as videos:
+    with data() as ds:
         model = Recorded()
         names = {
             "accelerate": accelerate,
             "torch": torch,
             "DataLoader": DataLoader,
-            "reader": videos,
+            "ds": ds,
             "model": model,
         }
         exec(shown("Accelerate"), names)
@@ -71,18 +72,18 @@ def test_lightning():
 
         def training_step(self, batch, _):
             self.labels += batch["label"].tolist()
-            return torch.nn.functional.cross_entropy(self.model(batch["pixels"]), batch["label"])
+            return torch.nn.functional.cross_entropy(self.model(batch["image"]), batch["label"])
 
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.01)
 
-    with reader() as videos:
+    with data() as ds:
         model = Model()
         names = {
             "lightning": lightning,
             "torch": torch,
             "DataLoader": DataLoader,
-            "reader": videos,
+            "ds": ds,
             "model": model,
         }
         exec(shown("Lightning"), names)
@@ -94,12 +95,10 @@ def test_lightning():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_stateful_loader_goes_on(workers):
     loaders = pytest.importorskip("torchdata.stateful_dataloader")
-    with reader() as videos:
+    with data() as ds:
 
         def loader():
-            return loaders.StatefulDataLoader(
-                videos.as_torch(batch_size=3), batch_size=None, num_workers=workers
-            )
+            return loaders.StatefulDataLoader(ds.batch(3).torch(), batch_size=None, num_workers=workers)
 
         first = loader()
         batches = iter(first)

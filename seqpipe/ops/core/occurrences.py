@@ -3,8 +3,8 @@
 Sampled values depend on (seed, name, occurrence, epoch, index of the sample) alone. The occurrence counts the preceding
 operators of equal name and seed: in a :class:`seqpipe.ops.Chain`, in the order of its operators; in a
 :class:`seqpipe.pipeline.Graph`, in the order of its nodes, each after its operands, outputs in their order, and a
-chain's operators within its node. A :class:`seqpipe.pipeline.Augmented` has the occurrences of its chain, including
-operators that the reader's conversion replaces.
+chain's operators within its node. A :class:`seqpipe.Dataset` counts over all operators of its ``map``, including those
+that are fused with decoding.
 
 The first occurrence uses the stream of the operator's name, as the operator does alone; the next ones use ``flip#1``,
 ``flip#2`` and so on. So appending an operator changes no other operator's values, and an operator with its own seed

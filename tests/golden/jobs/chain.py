@@ -6,14 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from seqpipe import fn, ops
-from seqpipe.pipeline import (
-    Augmented,
-    Pipeline,
-    VideoScores,
-    crop_views,
-    read,
-)
+from seqpipe import Dataset, Patch, fn, ops
+from seqpipe.pipeline import Pipeline, VideoScores, read
 
 from ..hashing import job
 from .common import (
@@ -24,13 +18,13 @@ from .common import (
     A,
     C,
     Found,
+    case_volumes,
     clips,
     epochs_of,
-    of_batch,
-    of_sequence,
+    of_samples,
     of_tensor,
+    video_reader,
     videos,
-    volumes,
 )
 
 CHAINS: dict[str, tuple[Any, ...]] = {
@@ -52,7 +46,7 @@ CHAINS: dict[str, tuple[Any, ...]] = {
 
 def _augmented(name: str, fuse: Any) -> Any:
     def run() -> Found:
-        yield from epochs_of(Augmented(clips(), ops.Chain(*CHAINS[name]), fuse=fuse), 3)
+        yield from epochs_of(clips().batch(3).map(CHAINS[name]).fuse(fuse))
 
     return run
 
@@ -66,120 +60,111 @@ job("map/crop, flip, brightness, planes")(_augmented("crop, flip, brightness", "
 @job("map/single samples and different sizes")
 def augmented_samples() -> Found:
     chain = ops.Chain(ops.Crop(crop=(48, 64), crop_pos_x=(0.0, 1.0)), ops.Gamma(gamma=(0.7, 1.5)))
-    with Augmented(videos(A, C, sequence_length=3, step=7, shuffle=True), chain) as data:
+    with videos(A, C, length=3, step=7, shuffle=True).map(chain) as data:
         for epoch in EPOCHS:
-            data.set_epoch(epoch)
-            yield epoch, of_sequence(data.sample(2, epoch))
-            for sequence in data:
-                yield epoch, of_sequence(sequence)
-    yield from epochs_of(
-        Augmented(videos(A, C, sequence_length=3, step=7), ops.Flip(p=0.5)), 4, ragged="list"
-    )
-    yield from epochs_of(Augmented(videos(A, C, sequence_length=3, step=7), ops.Flip(p=0.5)), 4, ragged="pad")
+            yield epoch, of_samples(data.sample(2, epoch))
+            for sample in data.epoch(epoch):
+                yield epoch, of_samples(sample)
+    for ragged in ("list", "pad"):
+        data = videos(A, C, length=3, step=7).batch(4, ragged=ragged).map(ops.Flip(p=0.5))
+        yield from epochs_of(data)
 
 
 @job("map/repeated clips and channels first")
 def augmented_repeats() -> Found:
-    data = clips(clips_per_video=2, step=None, clips_together=True, repeats=2, layout="CFHW")
-    yield from epochs_of(Augmented(data, list(MOVING)), 4)
+    data = clips(per_video=2, step=None, together=True, repeats=2)
+    yield from epochs_of(data.map(MOVING, ops.Transpose(output_layout="CFHW")), 4)
 
 
 @job("map/three ranks", changes=RANKS)
 def augmented_ranks() -> Found:
     for rank in range(3):
-        yield from epochs_of(Augmented(clips(shard=(rank, 3)), list(MOVING)), 2)
+        yield from epochs_of(clips(shard=(rank, 3)).map(MOVING), 2)
 
 
 @job("views of held-out videos")
 def views() -> Found:
-    with videos(A, C, sequence_length=3, clips_per_video=2, clip_mode="even", short_side=48) as data:
+    with videos(A, C, length=3, per_video=2, starts="even", short_side=48) as data:
         scores = VideoScores()
-        for batch in data.batches(3):
-            crops = crop_views(batch, (48, 48), count=3)
-            scores.add(np.stack([one.frames for one in crops]), data.videos(crops.indices))
-            yield 0, {**of_batch(crops), "video": data.videos(crops.indices)}
+        for batch in data.views((48, 48), count=3).batch(9):
+            scores.add(np.stack([one.frames for one in batch["image"]]), batch["video"])
+            index = batch.index // 3  # that of the clip
+            yield 0, {**of_samples(batch), "index": index, "video": batch["video"]}
         yield 1, {"mean": [scores.mean()[key] for key in sorted(scores.mean())]}
 
 
-def _resumed(data: Any, *batches: Any) -> Found:
+def _resumed(data: Dataset) -> Found:
     """What follows each state of an epoch, from a data set that loads the state."""
     for epoch in EPOCHS:
-        data.set_epoch(epoch)
-        passing = data.batches(*batches)
-        states = [passing.state_dict()]
-        states += [passing.state_dict() for _ in passing]
+        passing = data.epoch(epoch)
+        states = [passing.state_dict(), *(batch.state for batch in passing)]
         for state in states:
-            rest = data.batches(*batches)
-            rest.load_state_dict(state)
-            found = [of_batch(batch) for batch in rest]
+            found = [of_samples(batch) for batch in data.resume(state)]
             yield epoch, {name: [one[name] for one in found] for name in ("image", "index", "frames")}
 
 
 @job("state/what follows, videos")
 def resumed_videos() -> Found:
-    with clips(size=(16, 24)) as data:
-        yield from _resumed(data, 3)
+    with clips(size=(16, 24)).batch(3) as data:
+        yield from _resumed(data)
 
 
 @job("state/what follows, chains")
 def resumed_chains() -> Found:
-    with Augmented(clips(), ops.Chain(*MOVING, ops.Gamma(gamma=(0.7, 1.5)))) as data:
-        yield from _resumed(data, 3)
+    with clips().map(*MOVING, ops.Gamma(gamma=(0.7, 1.5))).batch(3) as data:
+        yield from _resumed(data)
 
 
 @job("state/positions and fingerprints", changes=STATE)
 def states() -> Found:
-    for data in (clips(), Augmented(clips(), list(MOVING)), volumes(patch_size=4, shuffle=True)):
-        with data:
+    for data in (clips(), clips().map(MOVING), case_volumes(Patch(4), shuffle=True)):
+        with data.batch(2) as batches:
             for epoch in EPOCHS:
-                data.set_epoch(epoch)
-                passing = data.batches(2)
-                next(passing)
-                yield epoch, {"state": dict(passing.state_dict())}
-    clip = read(clips(), 3)
+                yield epoch, {"state": next(batches.epoch(epoch)).state}
+    clip = read(video_reader(), 3)
     with Pipeline(fn.flip(clip.pixels, horizontal=fn.random.coin_flip(seed=1)), clip.label) as pipe:
         next(pipe)
         yield 0, {"state": dict(pipe.state_dict())}
 
 
-def _torch(data: Any, **loader: Any) -> Found:
-    """The batches of a torch data set, by a DataLoader if it is given options."""
-    batches = data
+def _torch(data: Dataset, layout: str | None = None, **loader: Any) -> Found:
+    """The batches of a data set as tensors, by a DataLoader if it is given options."""
+    tensors = data.torch(layout)
+    batches = tensors
     if loader:
         from torch.utils.data import DataLoader
 
-        batches = DataLoader(data, batch_size=None, **loader)
-    for epoch in EPOCHS:
-        data.set_epoch(epoch)
+        batches = DataLoader(tensors, batch_size=None, **loader)
+    for epoch in tensors.epochs(len(EPOCHS)):
         for batch in batches:
-            yield epoch, {name: of_tensor(value) for name, value in batch.items()}
+            named = {"pixels" if name == "image" else name: of_tensor(value) for name, value in batch.items()}
+            yield epoch, {name: value for name, value in named.items() if name != "state"}
 
 
 @job("torch/videos", needs="torch")
 def torch_videos() -> Found:
-    with clips() as data:
-        yield from _torch(data.as_torch(3, layout="NCFHW"))
+    with clips().batch(3) as data:
+        yield from _torch(data, "NCFHW")
 
 
 @job("torch/chains", needs="torch")
 def torch_chains() -> Found:
-    with Augmented(clips(), ops.Chain(*CHAINS["resize, normalize"])) as data:
-        yield from _torch(data.as_torch(3, layout="NFCHW"))
-    with Augmented(clips(), ops.Chain(*CHAINS["mixed samples"])) as data:
-        yield from _torch(data.as_torch(3))
+    with clips().batch(3) as data:
+        yield from _torch(data.map(CHAINS["resize, normalize"]), "NFCHW")
+        yield from _torch(data.map(CHAINS["mixed samples"]))
 
 
 @job("torch/workers", needs="torch")
 def torch_workers() -> Found:
-    with Augmented(clips(threads=1), list(MOVING)) as data:
-        yield from _torch(data.as_torch(2), num_workers=2, multiprocessing_context="fork")
+    with clips(threads=1).map(MOVING).batch(2) as data:
+        yield from _torch(data, num_workers=2, multiprocessing_context="fork")
 
 
 @job("torch/pipelines", needs="torch")
 def torch_pipelines() -> Found:
     import seqpipe.torch
 
-    clip = read(clips(), 3)
+    clip = read(video_reader(), 3)
     pipe = Pipeline(fn.flip(clip.pixels, horizontal=fn.random.coin_flip(seed=1)), clip.label, clip.index)
     batches = seqpipe.torch.Iterator(pipe, names=("image", "label", "index"), layout="NCFHW")
     for epoch in EPOCHS:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from seqpipe import ops
+import seqpipe
+from seqpipe import Clip, Dataset, Decode, OutputSpec, Segments, ops
 from seqpipe.parts import Labels
 from seqpipe.pipeline import Pipeline
 from seqpipe.readers import Video, Volume
@@ -28,32 +30,65 @@ MOVING = (
 )
 
 
-def videos(*files: str, **options: Any) -> Video:
-    """A data set of some of the videos."""
-    return Video(files=files or (A, B), **options)
+def videos(*files: str, source: Any = None, **options: Any) -> Dataset:
+    """A data set of some of the videos, or of another source; options are those of every part of it, by their names."""
+    listed = {
+        name: options.pop(name) for name in ("labels", "label_type", "classes", "ranges") if name in options
+    }
+    source = source or list(files or (A, B))
+    return _made(seqpipe.videos, seqpipe.listing(source, **listed) if listed else source, options)
 
 
-def clips(**options: Any) -> Video:
+def folders(source: Any, **options: Any) -> Dataset:
+    """A data set of folders of frames."""
+    return _made(seqpipe.folders, source, options)
+
+
+def _made(make: Any, source: Any, given: dict[str, Any]) -> Dataset:
+    def of(kind: Any) -> Any:
+        return kind(**{one.name: given.pop(one.name) for one in fields(kind) if one.name in given})
+
+    shard = {name: given.pop(name) for name in ("shard", "even", "stick") if name in given}
+    take = of(Segments if "count" in given else Clip)
+    decode = of(Decode) if make is seqpipe.videos else None
+    data: Dataset = make(
+        source, take, output=of(OutputSpec), **given, **({"decode": decode} if decode else {})
+    )
+    return data.shard(*shard.pop("shard", (0, 1)), **shard) if shard else data
+
+
+def clips(**options: Any) -> Dataset:
     """A small training set."""
-    given = {"labels": [3, 5], "sequence_length": 4, "stride": 2, "step": 9, "shuffle": True, "seed": 3}
+    given = {"labels": [3, 5], "length": 4, "stride": 2, "step": 9, "shuffle": True, "seed": 3}
     return videos(**{**given, **options})
+
+
+def video_reader(**options: Any) -> Video:
+    """The same as a reader, which pipelines take."""
+    given = {"labels": [3, 5], "sequence_length": 4, "stride": 2, "step": 9, "shuffle": True, "seed": 3}
+    return Video(**{"files": [A, B], **given, **options})
 
 
 def _cases(*names: str) -> list[dict[str, str]]:
     return [{name: f"volumes/{name}_{number}.nii.gz" for name in names} for number in range(3)]
 
 
+def case_volumes(take: Any, names: tuple[str, ...] = ("t1", "label"), **options: Any) -> Dataset:
+    """A data set of volumes."""
+    return seqpipe.volumes(_cases(*names), take, **options)
+
+
 def volumes(names: tuple[str, ...] = ("t1", "label"), **options: Any) -> Volume:
     return Volume(files=_cases(*names), **options)
 
 
-def epochs_of(data: Any, batch_size: int, **options: Any) -> Found:
-    """The batches of two epochs of a data set, which is closed then."""
+def epochs_of(data: Dataset, batch_size: int | None = None, **options: Any) -> Found:
+    """The batches of two epochs of a data set, which is closed then; of one without batches by their size."""
     with data:
+        batches = data if batch_size is None else data.batch(batch_size, **options)
         for epoch in EPOCHS:
-            data.set_epoch(epoch)
-            for batch in data.batches(batch_size, **options):
-                yield epoch, of_batch(batch)
+            for batch in batches.epoch(epoch):
+                yield epoch, of_samples(batch)
 
 
 def volumes_of(data: Volume, batch_size: int) -> Found:
@@ -88,10 +123,7 @@ def of_sequence(one: Any) -> dict[str, Any]:
 
 
 def of_batch(batch: Any) -> dict[str, Any]:
-    """What a batch of clips holds; of several parts, such as clips and their flow, the first by these names."""
-    if isinstance(batch, tuple):
-        rest = {f"image {number}": pixels(one) for number, one in enumerate(batch[1:], 1)}
-        return {**of_batch(batch[0]), **rest}
+    """What a batch of clips holds."""
     kept = {
         "image": pixels(batch),
         "layout": batch.sequences[0].layout,
@@ -103,6 +135,17 @@ def of_batch(batch: Any) -> dict[str, Any]:
     }
     fields = {name: [one.fields[name] for one in batch] for name in batch.sequences[0].fields}
     return {**kept, **fields, **({} if batch.mask is None else {"mask": batch.mask})}
+
+
+def of_samples(samples: Any) -> dict[str, Any]:
+    """What a batch, or a sample, of a data set holds, under the names of its pixels' own facts."""
+    kept = (
+        of_batch(samples["image"])
+        if hasattr(samples["image"], "sequences")
+        else of_sequence(samples["image"])
+    )
+    rest = [name for name in samples if name.startswith("image_")]
+    return {**kept, **{f"image {number}": pixels(samples[name]) for number, name in enumerate(rest, 1)}}
 
 
 def affines(batch: Any) -> Any:

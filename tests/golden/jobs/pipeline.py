@@ -23,10 +23,10 @@ from ..hashing import job
 from .common import (
     EPOCHS,
     Found,
-    clips,
     of_outputs,
     outputs_of,
     pixels,
+    video_reader,
 )
 
 
@@ -42,14 +42,14 @@ def pipeline_values() -> Found:
 
 @job("pipeline/luma and colors")
 def pipeline_luma() -> Found:
-    clip = read(clips(), 3)
+    clip = read(video_reader(), 3)
     motion = fn.optical_flow(clip.luma, output_grid=4, preset="fast", backend="dis")
     yield from outputs_of(Pipeline(clip.pixels, clip.luma, motion, names=("image", "luma", "flow")))
 
 
 @job("pipeline/parameters from pixels")
 def pipeline_computed() -> Found:
-    clip = read(clips(), 3)
+    clip = read(video_reader(), 3)
     angle = fn.random.uniform(range=(-10.0, 10.0), seed=2)
     rotated = fn.rotate(clip.pixels, angle=angle, keep_size=True, fill_value=0)
     mean = fn.reductions.mean(rotated, axis_names="FHWC")
