@@ -14,11 +14,12 @@ import numpy as np
 from ..array import IntArray
 from ..core.cached import cached_property
 from ..core.closing import Closing
+from ..core.param import Param, check_list, choice
 from ..errors import ParameterError, SeqpipeError, StateError, described_type
 from ..ops import Type
 from ..pipeline.executor import Executor
 from ..pipeline.fusion import Fuse, Split, split
-from ..readers.collate import Ragged
+from ..readers.collate import RAGGED, Ragged
 from ..readers.params import PREFETCH, PREFETCH_GIB, TORCH_ADAPTER, bytes_ahead, check_index
 from ..readers.report import Report
 from ..sampling import fingerprint
@@ -26,7 +27,7 @@ from ..sampling.dealing import History, SampleOrder
 from ..sampling.params import BATCH_SIZE, EPOCH, EVEN_SHARDS, STICK_TO_SHARD, check_shard
 from ..video.device import parse_device
 from .compute import Computation
-from .dealt import Dealt, Last
+from .dealt import LAST, Dealt, Last
 from .epoch import Epoch, finished
 from .samples import Samples, collated, first_error
 from .source import ReadResult, SampleSource
@@ -43,6 +44,8 @@ _GIB = replace(PREFETCH_GIB, name="gib")
 _BATCHES = replace(PREFETCH, name="batches")
 _EVEN = replace(EVEN_SHARDS, name="even")
 _STICK = replace(STICK_TO_SHARD, name="stick")
+_FUSE = choice("fuse", "Difference of pixel values that fusing may make", get_args(Fuse))
+_VIEWS = Param(name="count", doc="Windows of each sample", lo=1, hi=10_000)
 _GROUP = 8  # samples that are read together without batch()
 
 
@@ -130,6 +133,11 @@ class Dataset(Closing):
         Raises:
             ParameterError: it uses a part that does not exist, or returns no nodes.
         """
+        if not callable(build):
+            raise self._wrong(
+                f"graph() of {described_type(build)}",
+                allowed="a function that takes nodes of the parts by name",
+            )
         return self._with_step(GraphStage.built(build, self.types))
 
     def apply(self, function: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Dataset:
@@ -166,11 +174,7 @@ class Dataset(Closing):
                 allowed="one batch()",
                 advice="Choose one size: the samples are batched once",
             )
-        for name, value, kinds in (("last", last, Last), ("ragged", ragged, Ragged)):
-            if value not in get_args(kinds):
-                raise self._wrong(
-                    f"{name}={value!r} is not valid", allowed=", ".join(map(repr, get_args(kinds)))
-                )
+        last, ragged = LAST.check(last), RAGGED.check(ragged)
         return self._replaced(
             batch_size=_SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
         )
@@ -221,9 +225,7 @@ class Dataset(Closing):
         Raises:
             ParameterError: ``how`` is none of these.
         """
-        if how not in get_args(Fuse):
-            raise self._wrong(f"fuse({how!r}) is not valid", allowed=", ".join(map(repr, get_args(Fuse))))
-        return self._replaced(fusing=how)
+        return self._replaced(fusing=_FUSE.check(how))
 
     def views(self, size: tuple[int, int], *, count: int = 3) -> Dataset:
         """Cut windows that are spread evenly along the longer side, for evaluation.
@@ -237,11 +239,11 @@ class Dataset(Closing):
         Raises:
             ParameterError: an argument is not valid, or operators or :meth:`batch` come before.
         """
-        from .views import Views
+        from .views import Views, check_window
 
         if self.steps or self.batch_size is not None:
             raise self._wrong("views() after map() or batch()", allowed="views() first")
-        return self._replaced(source=Views(self.source, tuple(size), count))  # type: ignore[arg-type]  # two numbers
+        return self._replaced(source=Views(self.source, check_window(size), _VIEWS.check(count)))
 
     def _with_step(self, step: DatasetStage) -> Dataset:
         return self._replaced(steps=(*self.steps, step))
@@ -542,7 +544,8 @@ class Dataset(Closing):
             ParameterError: an index is out of range, there is none, or an operator does not accept the samples.
             SourceError: a sample cannot be read.
         """
-        wanted = np.array([check_index(index, self.size) for index in indices], np.int64)
+        given = check_list("indices", indices, f"a list of whole numbers from 0 to {self.size - 1}")
+        wanted = np.array([check_index(index, self.size) for index in given], np.int64)
         epoch = EPOCH.check(epoch)
         if not wanted.size:
             raise self._wrong("read() of no indices", allowed="one index or more")
