@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -14,21 +14,22 @@ import numpy as np
 from ..array import IntArray
 from ..core.cached import cached_property
 from ..core.closing import Closing
-from ..core.param import Param, check_list, choice
+from ..core.param import check_list
 from ..errors import ParameterError, SeqpipeError, StateError, described_type
 from ..ops import Type
 from ..pipeline.executor import Executor
 from ..pipeline.fusion import Fuse, Split, split
 from ..readers.collate import RAGGED, Ragged
-from ..readers.params import PREFETCH, PREFETCH_GIB, TORCH_ADAPTER, bytes_ahead, check_index
+from ..readers.params import TORCH_ADAPTER, bytes_ahead, check_index
 from ..readers.report import Report
 from ..sampling import fingerprint
 from ..sampling.dealing import History, SampleOrder
-from ..sampling.params import BATCH_SIZE, EPOCH, EVEN_SHARDS, STICK_TO_SHARD, check_shard
+from ..sampling.params import EPOCH, check_shard
 from ..video.device import parse_device
 from .compute import Computation
 from .dealt import LAST, Dealt, Last
 from .epoch import Epoch, finished
+from .params import BATCHES, EVEN, FUSE, GIB, SIZE, STICK, VIEWS
 from .samples import Samples, collated, first_error
 from .source import ReadResult, SampleSource
 from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of, with_padding
@@ -39,13 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset"]
 
-_SIZE = replace(BATCH_SIZE, name="size")
-_GIB = replace(PREFETCH_GIB, name="gib")
-_BATCHES = replace(PREFETCH, name="batches")
-_EVEN = replace(EVEN_SHARDS, name="even")
-_STICK = replace(STICK_TO_SHARD, name="stick")
-_FUSE = choice("fuse", "Difference of pixel values that fusing may make", get_args(Fuse))
-_VIEWS = Param(name="count", doc="Windows of each sample", lo=1, hi=10_000)
 _GROUP = 8  # samples that are read together without batch()
 
 
@@ -176,7 +170,7 @@ class Dataset(Closing):
             )
         last, ragged = LAST.check(last), RAGGED.check(ragged)
         return self._replaced(
-            batch_size=_SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
+            batch_size=SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
         )
 
     def shard(self, rank: int, world: int, *, even: bool = False, stick: bool = False) -> Dataset:
@@ -194,11 +188,11 @@ class Dataset(Closing):
             ParameterError: the rank is beyond the world; or ``even`` is set, and there are fewer samples than ranks.
         """
         rank, world = check_shard((rank, world))
-        if _EVEN.check(even) and getattr(self.source, "dealt", None) is None:
+        if EVEN.check(even) and getattr(self.source, "dealt", None) is None:
             self.order.share(
-                0, rank, world, even=even, stick=_STICK.check(stick)
+                0, rank, world, even=even, stick=STICK.check(stick)
             )  # raises now, not at the first batch
-        return self._replaced(rank=rank, world=world, even=even, stick=_STICK.check(stick))
+        return self._replaced(rank=rank, world=world, even=even, stick=STICK.check(stick))
 
     def prefetch(self, batches: int = 2, gib: float | None = None) -> Dataset:
         """Read ahead.
@@ -211,7 +205,7 @@ class Dataset(Closing):
         Raises:
             ParameterError: an argument is out of bounds.
         """
-        return self._replaced(read_ahead=_BATCHES.check(batches), gib=_GIB.check(gib))
+        return self._replaced(read_ahead=BATCHES.check(batches), gib=GIB.check(gib))
 
     def fuse(self, how: Fuse) -> Dataset:
         """Bound the difference of pixel values that fusing operators with decoding may make.
@@ -225,7 +219,7 @@ class Dataset(Closing):
         Raises:
             ParameterError: ``how`` is none of these.
         """
-        return self._replaced(fusing=_FUSE.check(how))
+        return self._replaced(fusing=FUSE.check(how))
 
     def views(self, size: tuple[int, int], *, count: int = 3) -> Dataset:
         """Cut windows that are spread evenly along the longer side, for evaluation.
@@ -243,7 +237,7 @@ class Dataset(Closing):
 
         if self.steps or self.batch_size is not None:
             raise self._wrong("views() after map() or batch()", allowed="views() first")
-        return self._replaced(source=Views(self.source, check_window(size), _VIEWS.check(count)))
+        return self._replaced(source=Views(self.source, check_window(size), VIEWS.check(count)))
 
     def _with_step(self, step: DatasetStage) -> Dataset:
         return self._replaced(steps=(*self.steps, step))

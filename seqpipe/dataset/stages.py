@@ -10,9 +10,9 @@ import numpy as np
 
 from ..errors import ParameterError, described_type
 from ..ops import Chain, DataNode, Op, Type
+from ..parts import Part
 from ..pipeline.graph import Graph
 from ..pipeline.inputs import Input
-from ..parts import Part
 from ..sequence import Batch, Sequence
 from .samples import padded, spatial
 

@@ -199,16 +199,21 @@ class Executor:
                 if isinstance(pending.result, _InThisThread):
                     self._restart_pending()
                 raise
-        before = self._positions
-        self._returned(pending)
-        if self.before is None:  # ``before`` is called only for requested batches
-            try:
-                self.fill(self.prefetch, ahead=True)
-            except BaseException:  # interrupted, before the batch was returned: the next call returns it
-                self._queue.appendleft(pending)
-                self._positions = before
-                raise
+        self._hand_out(pending)
         return result
+
+    def _hand_out(self, pending: _PendingBatch) -> None:
+        """Take the first batch out of the queue, and read ahead."""
+        positions = self._positions
+        self._returned(pending)
+        if self.before is not None:  # it is called only for requested batches
+            return
+        try:
+            self.fill(self.prefetch, ahead=True)
+        except BaseException:  # interrupted, before the batch was returned: the next call returns it
+            self._queue.appendleft(pending)
+            self._positions = positions
+            raise
 
     def ended(self) -> bool:
         """Return whether the epoch has ended, without a further batch."""

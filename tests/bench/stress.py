@@ -15,7 +15,7 @@ import sys
 import time
 from typing import get_args
 
-from seqpipe.video.device import Decode
+from seqpipe.video.device import DecodeChoice
 from seqpipe.video.engine.engine import available_cores
 from tests.support.crowd import Crowd
 
@@ -68,7 +68,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--files", type=int, default=80, help="how many of the made files; 0 for all")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--decode", default="auto", choices=get_args(Decode))
+    parser.add_argument("--decode", default="auto", choices=get_args(DecodeChoice))
     parser.add_argument("--processes", type=int, default=max(1, available_cores() // _CORES_OF_A_PROCESS))
     parser.add_argument(
         "--askers", type=int, default=_ASKERS, help="threads that ask, in all processes together"

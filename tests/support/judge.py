@@ -9,7 +9,7 @@ from seqpipe.array import IntArray
 from seqpipe.errors import DamagedSourceError, FrameRangeError, SeqpipeError, SourceNotFoundError
 from seqpipe.sequence import Sequence
 from seqpipe.video.convert.output import OutputSpec
-from seqpipe.video.device import Decode
+from seqpipe.video.device import DecodeChoice
 from tests.support.truth import PLAIN, Known, unlike
 
 __all__ = ["MISSING", "Answer", "Asked", "Judge"]
@@ -47,7 +47,7 @@ class Judge:
     """
 
     device: str
-    decode: Decode
+    decode: DecodeChoice
 
     def wrong(self, asked: Asked, result: Sequence | SeqpipeError) -> str:
         """What is wrong with an answer; "" if it is right."""
