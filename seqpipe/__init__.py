@@ -204,7 +204,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         if output is not None:
             raise ParameterError("output is for videos, and the source is a volume", advice="Leave it out")
         return VolumeReader(source, device=device, series=series, key=key, stored=stored)
-    if series is not None or key is not None or stored:
+    if series is not None or key is not None or stored is not False:
         raise ParameterError(
             "series, key and stored are for volumes, and the source is not one", advice="Leave them out"
         )

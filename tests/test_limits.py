@@ -13,7 +13,7 @@ import pytest
 import seqpipe
 from seqpipe.core.limits import DOWNLOAD_GIB, IMAGE_PIXELS, check_image_size
 from seqpipe.errors import ParameterError, UnreadableSourceError
-from seqpipe.readers import Video
+from tests.support.datasets import clips
 from tests.support.media import ROOT, made
 
 
@@ -90,24 +90,23 @@ def test_the_limit_holds_for_files_that_were_indexed_before(name, monkeypatch, t
 
 
 def _dataset(**given: object) -> None:
-    with Video(**{"files": [made("h264")], "sequence_length": 4, "threads": 1, **given}):
-        pass
+    clips([made("h264")], **{"threads": 1, **({} if "count" in given else {"length": 4}), **given}).close()
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         (
-            {"segment_mode": "nonsense"},
-            r"segment_mode='nonsense' is not valid; allowed: 'random', 'center', 'linspace'",
+            {"count": 2, "where": "nonsense"},
+            r"where='nonsense' is not valid; allowed: 'random', 'center', 'linspace'",
         ),
-        ({"segment_mode": "center"}, "segment_mode='center' has no meaning without segments"),
+        ({"starts": "even"}, "starts='even' has no meaning without per_video"),
         ({"labels": [-5]}, r"labels\[0\]: the label -5 is negative; allowed: whole numbers, -1 for no label"),
         (
             {"threads": 2**63},
             "threads=9223372036854775808 is not valid; allowed: a whole number from 1 to 4096",
         ),
-        ({"prefetch": 10**9}, "prefetch=1000000000 is not valid"),
+        ({"ahead": 10**9}, "batches=1000000000 is not valid"),
     ],
 )
 def test_extreme_parameters_of_a_dataset_are_refused(given, said):

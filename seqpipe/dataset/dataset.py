@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -14,20 +14,22 @@ import numpy as np
 from ..array import IntArray
 from ..core.cached import cached_property
 from ..core.closing import Closing
+from ..core.param import check_list
 from ..errors import ParameterError, SeqpipeError, StateError, described_type
 from ..ops import Type
 from ..pipeline.executor import Executor
 from ..pipeline.fusion import Fuse, Split, split
-from ..readers.collate import Ragged
-from ..readers.params import PREFETCH, PREFETCH_GIB, TORCH_ADAPTER, bytes_ahead, check_index
+from ..readers.collate import RAGGED, Ragged
+from ..readers.params import TORCH_ADAPTER, bytes_ahead, check_index
 from ..readers.report import Report
 from ..sampling import fingerprint
 from ..sampling.dealing import History, SampleOrder
-from ..sampling.params import BATCH_SIZE, EPOCH, EVEN_SHARDS, STICK_TO_SHARD, check_shard
+from ..sampling.params import EPOCH, check_shard
 from ..video.device import parse_device
 from .compute import Computation
-from .dealt import Dealt, Last
+from .dealt import LAST, Dealt, Last
 from .epoch import Epoch, finished
+from .params import BATCHES, EVEN, FUSE, GIB, SIZE, STICK, VIEWS
 from .samples import Samples, collated, first_error
 from .source import ReadResult, SampleSource
 from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of, with_padding
@@ -38,11 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset"]
 
-_SIZE = replace(BATCH_SIZE, name="size")
-_GIB = replace(PREFETCH_GIB, name="gib")
-_BATCHES = replace(PREFETCH, name="batches")
-_EVEN = replace(EVEN_SHARDS, name="even")
-_STICK = replace(STICK_TO_SHARD, name="stick")
 _GROUP = 8  # samples that are read together without batch()
 
 
@@ -130,6 +127,11 @@ class Dataset(Closing):
         Raises:
             ParameterError: it uses a part that does not exist, or returns no nodes.
         """
+        if not callable(build):
+            raise self._wrong(
+                f"graph() of {described_type(build)}",
+                allowed="a function that takes nodes of the parts by name",
+            )
         return self._with_step(GraphStage.built(build, self.types))
 
     def apply(self, function: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Dataset:
@@ -166,13 +168,9 @@ class Dataset(Closing):
                 allowed="one batch()",
                 advice="Choose one size: the samples are batched once",
             )
-        for name, value, kinds in (("last", last, Last), ("ragged", ragged, Ragged)):
-            if value not in get_args(kinds):
-                raise self._wrong(
-                    f"{name}={value!r} is not valid", allowed=", ".join(map(repr, get_args(kinds)))
-                )
+        last, ragged = LAST.check(last), RAGGED.check(ragged)
         return self._replaced(
-            batch_size=_SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
+            batch_size=SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
         )
 
     def shard(self, rank: int, world: int, *, even: bool = False, stick: bool = False) -> Dataset:
@@ -190,11 +188,11 @@ class Dataset(Closing):
             ParameterError: the rank is beyond the world; or ``even`` is set, and there are fewer samples than ranks.
         """
         rank, world = check_shard((rank, world))
-        if _EVEN.check(even) and getattr(self.source, "dealt", None) is None:
+        if EVEN.check(even) and getattr(self.source, "dealt", None) is None:
             self.order.share(
-                0, rank, world, even=even, stick=_STICK.check(stick)
+                0, rank, world, even=even, stick=STICK.check(stick)
             )  # raises now, not at the first batch
-        return self._replaced(rank=rank, world=world, even=even, stick=_STICK.check(stick))
+        return self._replaced(rank=rank, world=world, even=even, stick=STICK.check(stick))
 
     def prefetch(self, batches: int = 2, gib: float | None = None) -> Dataset:
         """Read ahead.
@@ -207,7 +205,7 @@ class Dataset(Closing):
         Raises:
             ParameterError: an argument is out of bounds.
         """
-        return self._replaced(read_ahead=_BATCHES.check(batches), gib=_GIB.check(gib))
+        return self._replaced(read_ahead=BATCHES.check(batches), gib=GIB.check(gib))
 
     def fuse(self, how: Fuse) -> Dataset:
         """Bound the difference of pixel values that fusing operators with decoding may make; no draw differs.
@@ -227,9 +225,7 @@ class Dataset(Closing):
         Raises:
             ParameterError: ``how`` is none of these.
         """
-        if how not in get_args(Fuse):
-            raise self._wrong(f"fuse({how!r}) is not valid", allowed=", ".join(map(repr, get_args(Fuse))))
-        return self._replaced(fusing=how)
+        return self._replaced(fusing=FUSE.check(how))
 
     def views(self, size: tuple[int, int], *, count: int = 3) -> Dataset:
         """Cut windows that are spread evenly along the longer side, for evaluation.
@@ -243,11 +239,11 @@ class Dataset(Closing):
         Raises:
             ParameterError: an argument is not valid, or operators or :meth:`batch` come before.
         """
-        from .views import Views
+        from .views import Views, check_window
 
         if self.steps or self.batch_size is not None:
             raise self._wrong("views() after map() or batch()", allowed="views() first")
-        return self._replaced(source=Views(self.source, tuple(size), count))  # type: ignore[arg-type]  # two numbers
+        return self._replaced(source=Views(self.source, check_window(size), VIEWS.check(count)))
 
     def _with_step(self, step: DatasetStage) -> Dataset:
         return self._replaced(steps=(*self.steps, step))
@@ -548,7 +544,8 @@ class Dataset(Closing):
             ParameterError: an index is out of range, there is none, or an operator does not accept the samples.
             SourceError: a sample cannot be read.
         """
-        wanted = np.array([check_index(index, self.size) for index in indices], np.int64)
+        given = check_list("indices", indices, f"a list of whole numbers from 0 to {self.size - 1}")
+        wanted = np.array([check_index(index, self.size) for index in given], np.int64)
         epoch = EPOCH.check(epoch)
         if not wanted.size:
             raise self._wrong("read() of no indices", allowed="one index or more")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from ..array import IntArray
-from ..errors import ParameterError, StateError
+from ..core.param import choice
+from ..errors import StateError
 from ..pipeline.executor import gib
 from ..pipeline.source import BatchSamples, BatchSource, EmptyBatchError, Fetched, Ticket
 from ..sampling.dealing import History, SampleOrder, Share
@@ -19,11 +20,13 @@ from .source import ReadPlan, ReadResult, SampleSource
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["BatchSteps", "Dealt", "Last"]
+__all__ = ["LAST", "BatchSteps", "Dealt", "Last"]
 
 Last: TypeAlias = Literal["partial", "drop", "fill", "pad"]
 """Policy for an incomplete last batch: return it short; leave it out, on all ranks alike; complete it with the first
 samples of the rank's epoch; repeat its last sample."""
+
+LAST: Final = choice("last", "Policy for an incomplete last batch", get_args(Last))
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,6 @@ class Dealt(BatchSource):
     _planned: tuple[int, ReadPlan] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if self.last not in get_args(Last):
-            allowed = ", ".join(map(repr, get_args(Last)))
-            raise ParameterError(f"last={self.last!r} is not valid", source="Dataset.batch", allowed=allowed)
         self.name, self.parts = self.source.name, ("samples",)
 
     def steps(self, epoch: int) -> BatchSteps:

@@ -279,6 +279,10 @@ def videos(
         BackendError: the device is not available.
     """
     taken = _checked_take(take)
+    if not isinstance(decode, Decode | None):
+        raise ParameterError(
+            f"decode is {described_type(decode)}", source="videos", allowed="Decode(backend=…, threads=…, …)"
+        )
     chosen = decode or Decode()
     listed = {"videos": source} if isinstance(source, Listing) else _kind_of(source)
     with in_words_of(taken):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ..array import IntArray
+from ..core.param import Param, check_list
 from ..errors import ParameterError
 from ..ops import REGISTRY, Type
 from ..readers.report import Report
 from .source import ReadPlan, ReadResult, SampleOutcome, SampleSource
 
-__all__ = ["Views"]
+__all__ = ["Views", "check_window"]
+
+_SIDE: Final = Param(name="size", doc="Height and width of a window", lo=1, hi=65_536, unit="pixels")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +33,6 @@ class Views:
     source: SampleSource
     window: tuple[int, int]
     count: int
-
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ParameterError(f"count={self.count} is not valid", source="views", allowed="1 or more")
 
     @property
     def name(self) -> str:
@@ -138,3 +137,16 @@ class Views:
 
     def __repr__(self) -> str:
         return f"{self.source!r}.views({self.window}, count={self.count})"
+
+
+def check_window(size: Any) -> tuple[int, int]:
+    """Return (height, width) of a window.
+
+    Raises:
+        ParameterError: the size is not two whole numbers of pixels.
+    """
+    sides = check_list("size", size, "(height, width)")
+    if len(sides) != 2:
+        raise ParameterError(f"size={size!r} is not valid", allowed="(height, width)")
+    height, width = map(_SIDE.check, sides)
+    return height, width

@@ -199,12 +199,12 @@ class Executor:
                 if isinstance(pending.result, _InThisThread):
                     self._restart_pending()
                 raise
-        self._read_on(pending)
+        self._hand_out(pending)
         return result
 
-    def _read_on(self, pending: _PendingBatch) -> None:
-        """Take a batch that is returned out of the queue, and start others."""
-        before = self._positions
+    def _hand_out(self, pending: _PendingBatch) -> None:
+        """Take the first batch out of the queue, and read ahead."""
+        positions = self._positions
         self._returned(pending)
         if self.before is not None:  # it is called only for requested batches
             return
@@ -212,7 +212,7 @@ class Executor:
             self.fill(self.prefetch, ahead=True)
         except BaseException:  # interrupted, before the batch was returned: the next call returns it
             self._queue.appendleft(pending)
-            self._positions = before
+            self._positions = positions
             raise
 
     def ended(self) -> bool:

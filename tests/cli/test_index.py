@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from seqpipe.readers import Video
+from seqpipe import Clip, Decode, videos
 from seqpipe.video.index import register
 from tests.support.media import made
 
@@ -38,7 +38,7 @@ def test_what_datasets_keep_is_no_index(run, tmp_path, monkeypatch):
     video, cache = shutil.copy(made("h264"), tmp_path), tmp_path / "cache"
     arguments = ("index", video, "--cache-dir", cache, "--json")
     assert lines(run(*arguments).stdout)[-1]["built"] == 1
-    Video(files=[video], sequence_length=4, cache_dir=cache)
+    videos([video], Clip(4), decode=Decode(cache_dir=cache))
     index, kept = files(cache)
     assert kept.startswith("registers/")
     told = {line["name"]: line for line in lines(run("doctor", "--json", "--cache-dir", cache).stdout)}

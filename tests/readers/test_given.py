@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import Clip, videos
 from seqpipe.errors import ParameterError, SeqpipeError
 from seqpipe.readers import Range
 from seqpipe.video.convert.output import OutputSpec
-from tests.support.datasets import clips, planned
 from tests.support.media import made
 
 WRONG = (
@@ -57,22 +55,65 @@ def refusal(call, *given):
     return ""
 
 
-def dataset(name, value):
-    given = {"files": [str(made("h264"))], "length": 4, name: value}
-    if name in ("file_root", "manifest"):
-        del given["files"]
-    if name == "count":
-        del given["sequence_length"]
-    if name in ("mean", "std"):
-        given["dtype"] = "float32"
-    with clips(**given) as made_of_it:
+def dataset(call, name, value):
+    """A data set made with a value for one argument of what makes it."""
+    path = str(made("h264"))
+    if call is seqpipe.listing:
+        given = {} if name in ("source", "file_root", "manifest") else {"files": [path]}
+        made_of_it = seqpipe.videos(seqpipe.listing(**{**given, name: value}), seqpipe.Clip(4))
+    elif call is seqpipe.videos:
+        made_of_it = seqpipe.videos(**{"source": [path], "take": seqpipe.Clip(4), name: value})
+    elif call is seqpipe.Decode:
+        made_of_it = seqpipe.videos([path], seqpipe.Clip(4), decode=seqpipe.Decode(**{name: value}))
+    else:
+        first = {seqpipe.Clip: {"length": 4}, seqpipe.Segments: {"count": 2}, seqpipe.Every: {"frames": 9}}[
+            call
+        ]
+        made_of_it = seqpipe.videos([path], call(**{**first, name: value}))
+    with made_of_it:
         repr(made_of_it)
 
 
-@pytest.mark.parametrize("name", names(Video.__init__))
-def test_a_dataset_takes_a_value_or_refuses_it_in_a_sentence(name):
+CALLS = (seqpipe.videos, seqpipe.listing, seqpipe.Clip, seqpipe.Segments, seqpipe.Every, seqpipe.Decode)
+
+
+@pytest.mark.parametrize(("call", "name"), [(call, name) for call in CALLS for name in names(call)])
+def test_a_data_set_takes_a_value_or_refuses_it_in_a_sentence(call, name):
     for value in WRONG:
-        assert refusal(dataset, name, value)[-1:] in ("", ".")
+        assert refusal(dataset, call, name, value)[-1:] in ("", ".")
+
+
+DATASETS = {
+    "batch": lambda found, value: found.batch(value),
+    "batch, last": lambda found, value: found.batch(2, last=value),
+    "batch, ragged": lambda found, value: found.batch(2, ragged=value),
+    "shard, rank": lambda found, value: found.shard(value, 4),
+    "shard, world": lambda found, value: found.shard(0, value),
+    "shard, even": lambda found, value: found.shard(0, 2, even=value),
+    "shard, stick": lambda found, value: found.shard(0, 2, stick=value),
+    "prefetch": lambda found, value: found.prefetch(value),
+    "prefetch, gib": lambda found, value: found.prefetch(2, value),
+    "fuse": lambda found, value: found.fuse(value),
+    "map": lambda found, value: found.map(value),
+    "apply": lambda found, value: found.apply(value),
+    "graph": lambda found, value: found.graph(5 if callable(value) else value),
+    "views": lambda found, value: found.views(value),
+    "views, count": lambda found, value: found.views((8, 8), count=value),
+    "epoch": lambda found, value: found.epoch(value),
+    "epochs": lambda found, value: found.epochs(value),
+    "resume": lambda found, value: found.resume(value),
+    "sample": lambda found, value: found.sample(value),
+    "sample, epoch": lambda found, value: found.sample(0, value),
+    "read": lambda found, value: found.read(value),
+    "read, epoch": lambda found, value: found.read([0], value),
+}
+
+
+@pytest.mark.parametrize("method", DATASETS)
+def test_a_method_of_a_data_set_takes_a_value_or_refuses_it_in_a_sentence(method):
+    with seqpipe.videos([str(made("h264"))], seqpipe.Clip(4), output=OutputSpec(size=(16, 16))) as found:
+        for value in WRONG:
+            assert refusal(DATASETS[method], found, value)[-1:] in ("", ".")
 
 
 @pytest.mark.parametrize("name", names(OutputSpec))
@@ -137,29 +178,18 @@ def test_a_range_takes_a_value_or_names_it(name):
             {"manifest": b"m.csv"},
             r"^manifest=b'm\.csv' is not valid; allowed: a path, as str or pathlib\.Path\.$",
         ),
-        (
-            {"files": ["a.mp4"], "cache_dir": 5},
-            r"^cache_dir=5 is not valid; allowed: a path, as str or pathlib",
-        ),
     ],
 )
 def test_a_wrong_type_is_named_with_what_is_allowed(given, said):
     with pytest.raises(ParameterError, match=said):
-        clips(length=2, **given)
+        seqpipe.listing(**given)
 
 
-def test_positions_and_outputs_are_named():
-    with videos([str(made("h264"))], Clip(4)) as found:
-        with pytest.raises(
-            ParameterError, match=r"positions=5 is not valid; allowed: a list of whole numbers"
-        ):
-            planned(found, 0, 5)
-        for outputs, said in (
-            (5, r"outputs=5 is not valid; allowed: a function"),
-            (lambda *_: 5, "outputs returned an int"),
-        ):
-            with pytest.raises(ParameterError, match=said):
-                found.sample(0, outputs=outputs)
+def test_a_cache_that_is_no_path_is_named():
+    with pytest.raises(
+        ParameterError, match=r"^cache_dir=5 is not valid; allowed: a path, as str or pathlib"
+    ):
+        seqpipe.videos(["a.mp4"], seqpipe.Clip(2), decode=seqpipe.Decode(cache_dir=5))
 
 
 def test_whole_floats_are_the_lengths_that_they_are():

@@ -89,8 +89,7 @@ def test_an_interrupted_batch_comes_again(monkeypatch, where, at):
     monkeypatch.setattr(f"seqpipe.video.engine.engine.{where}", interrupted)
     running, found = iter(make()), []
     with pytest.raises(KeyboardInterrupt):
-        for batch in running:
-            found.append(gist(batch))
+        found.extend(map(gist, running))
     assert sum(count for _, count in running.state_dict()["history"]) == sum(len(one[0]) for one in found)
     assert found + gists(running) == expected
 

@@ -15,9 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 import seqpipe
+from seqpipe import Dataset
 from seqpipe.array import IntArray
+from seqpipe.dataset import Epoch
 from seqpipe.errors import SeqpipeError
-from seqpipe.readers import Batches, Video
 from seqpipe.sequence import Sequence
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.engine.engine import Engine, PendingRead
@@ -92,7 +93,7 @@ class Shared:
     files: Seq[Known]
     engine: Engine
     readers: Readers
-    datasets: Seq[tuple[OutputSpec, Video]]
+    datasets: Seq[tuple[OutputSpec, Dataset]]
     judge: Judge
     faults: list[str]
 
@@ -176,7 +177,7 @@ class Asker:
     def _by_dataset(self) -> Iterator[Answer]:
         """The next batch of a dataset, and after the last one those of its first epoch again."""
         output, batches = self._passes[int(self._random.integers(0, len(self._passes)))]
-        for sequence in next(batches, None) or next(iter(batches)):
+        for sequence in (next(batches, None) or next(iter(batches)))["image"]:
             known = self._by_path[sequence.source]
             strided = np.arange(len(sequence)) * SIZED_STRIDE + sequence.frames[0]
             yield Asked(strided if output is SIZED else sequence.frames, known, output), sequence
@@ -196,11 +197,11 @@ class Asker:
             self._shared.faults.append(f"asker {self._number}, request {self.requests}, {asked}: {wrong}")
 
 
-def _pass(dataset: Video, random: np.random.Generator) -> Batches:
-    """A pass of its own over a dataset, that stands somewhere in its first epoch."""
-    batches = dataset.batches(_BATCH)
-    batches.load_state_dict({**batches.state_dict(), "position": int(random.integers(0, len(dataset)))})
-    return batches
+def _pass(dataset: Dataset, random: np.random.Generator) -> Epoch:
+    """An iterator of its own over a data set, that stands somewhere in its first epoch."""
+    batches = dataset.batch(_BATCH)
+    state = {**batches.epoch(0).state_dict(), "history": [[1, int(random.integers(0, len(dataset)))]]}
+    return batches.resume(state)
 
 
 def _frames(random: np.random.Generator, count: int) -> IntArray:

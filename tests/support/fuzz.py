@@ -23,12 +23,12 @@ import av
 import numpy as np
 
 from seqpipe.errors import DamagedSourceError, SeqpipeError
-from seqpipe.readers import Video
 from seqpipe.video.device import parse_device
 from seqpipe.video.engine.executors import engine_for
 from seqpipe.video.plan.request import Request
 from seqpipe.video.probe.probe import probe
 from seqpipe.video.reader import VideoReader
+from tests.support.datasets import clips
 
 from .media import MADE_DIR, made_all, shared_of
 
@@ -283,9 +283,9 @@ def _decoded(path: Path, *, hold: bool) -> dict[int | None, str]:
 
 
 def _dataset(path: Path, options: Any, rng: random.Random, verdict: Verdict) -> None:
-    arguments = {"sequence_length": 3, "pad_mode": "edge", "on_error": "skip", "seed": rng.randrange(99)}
-    with Video(files=[path], shuffle=True, **arguments, **options) as dataset:
-        for _ in _first(dataset.batches(2), 2):
+    arguments = {"length": 3, "pad": "edge", "on_error": "skip", "seed": rng.randrange(99)}
+    with clips([path], shuffle=True, **arguments, **options) as dataset:
+        for _ in _first(iter(dataset.batch(2)), 2):
             pass
 
 

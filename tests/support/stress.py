@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from seqpipe import Clip, Dataset, Decode, videos
 from seqpipe.errors import BackendError
-from seqpipe.readers import Video
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import DecodeChoice, parse_device
 from seqpipe.video.engine.executors import engine_for
@@ -62,8 +62,8 @@ class Stress:
         readers = Readers(self._options)
         self._closing.callback(readers.close)
         datasets = (
-            self._dataset(sound, SIZED, sequence_length=5, stride=SIZED_STRIDE, step=4),
-            self._dataset(sound[::3], PLAIN, sequence_length=3, clips_per_video=2),
+            self._dataset(sound, SIZED, Clip(5, stride=SIZED_STRIDE, step=4)),
+            self._dataset(sound[::3], PLAIN, Clip(3, per_video=2)),
         )
         shared = Shared(asked, self._engine, readers, datasets, Judge(device, decode), self.faults)
         self._askers = [Asker(shared, number, seed) for number in askers]
@@ -115,7 +115,10 @@ class Stress:
             known for known, answer in zip(files, answers, strict=True) if isinstance(answer, BackendError)
         ]
 
-    def _dataset(self, files: Seq[Known], output: OutputSpec, **options: Any) -> tuple[OutputSpec, Video]:
+    def _dataset(self, files: Seq[Known], output: OutputSpec, take: Clip) -> tuple[OutputSpec, Dataset]:
         paths = [known.path for known in files]
-        dataset = Video(files=paths, output=output, shuffle=True, **options, **self._options)
+        options = {**self._options}
+        device, backend = options.pop("device"), options.pop("decode")
+        decode = Decode(backend, **options)
+        dataset = videos(paths, take, output=output, shuffle=True, device=device, decode=decode)
         return output, self._closing.enter_context(dataset)

@@ -9,14 +9,13 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import BackendError, ParameterError
-from seqpipe.readers import Video
 from seqpipe.video.device import Device, parse_device, parse_devices
 from seqpipe.video.nvdec import cuvid
 from tests.support.media import made
 
 READERS = {
     "open": lambda device: seqpipe.open(made("h264"), device=device),
-    "dataset": lambda device: Video(files=[made("h264")], segments=2, device=device),
+    "dataset": lambda device: seqpipe.videos([made("h264")], seqpipe.Segments(2), device=device),
 }
 
 
@@ -102,7 +101,7 @@ def test_what_is_missing_is_said_and_auto_does_without(machine, missing, reader)
         READERS[reader]("cuda")
     assert parse_device("auto") == Device("cpu")
     with READERS[reader]("auto") as found:
-        sequence = found[3:5] if reader == "open" else next(found.sequences())
+        sequence = found[3:5] if reader == "open" else found.sample(0)["image"]
     assert sequence.device == "cpu"
 
 
@@ -120,5 +119,5 @@ def test_a_gpu_that_is_not_there_beside_one_that_is(reader):
     with pytest.raises(BackendError, match=r"no device cuda:99; allowed: cuda:0"):
         READERS[reader]("cuda:99")
     with READERS[reader]("auto") as found:
-        sequence = found[3:5] if reader == "open" else next(found.sequences())
+        sequence = found[3:5] if reader == "open" else found.sample(0)["image"]
     assert sequence.device == "cuda:0"

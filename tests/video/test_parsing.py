@@ -8,12 +8,12 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import FrameRangeError, SeqpipeError, UnreadableSourceError
-from seqpipe.readers import Video
 from seqpipe.video.bitstream.bits import BitstreamError
 from seqpipe.video.index.clock import one_clock
 from seqpipe.video.probe.probe import probe
 from seqpipe.video.source.parsing import parsing
 from seqpipe.video.source.source import open_source
+from tests.support.datasets import clips
 from tests.support.media import made
 
 
@@ -32,9 +32,9 @@ def test_a_header_without_packets_is_an_unreadable_source(name, most):
 def test_one_file_without_packets_does_not_end_a_data_set(tmp_path):
     (tmp_path / "cut.mkv").write_bytes(made("av1_mkv").read_bytes()[:1000])
     files = [tmp_path / "cut.mkv", made("h264")]
-    with Video(files=files, sequence_length=4, on_error="skip", cache_dir=tmp_path, threads=1) as reader:
-        assert reader.report().counts == {"video left out": 1}
-        assert reader.total > 0
+    with clips(files, length=4, on_error="skip", cache_dir=tmp_path, threads=1) as dataset:
+        assert dataset.report().counts == {"video left out": 1}
+        assert dataset.size > 0
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ from click.testing import CliRunner
 import seqpipe
 from seqpipe.cli import main
 from seqpipe.errors import OutputError, SourceNotFoundError
-from seqpipe.readers import Video
 from seqpipe.video.index.build import build_index
 from seqpipe.video.index.open import open_index
 from seqpipe.video.index.shared import REGISTER_NAME, SharedRegister, find_register
 from seqpipe.video.probe.facts import Facts
 from seqpipe.video.source.source import open_source
+from tests.support.datasets import clips, images
 from tests.support.media import made
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,19 +123,18 @@ def test_a_folder_may_be_moved_and_copied_without_its_times(folder, tmp_path, mo
 
 
 def test_data_sets_find_it_in_their_folder(folder, tmp_path, monkeypatch):
-    arguments = {"sequence_length": 4, "file_root": folder}
-    with Video(**arguments, cache_dir=tmp_path / "plain") as plain:
-        expected = [sequence.numpy() for sequence in plain]
+    with clips(folder, length=4, cache_dir=tmp_path / "plain") as plain:
+        expected = [image.numpy() for image in images(plain)]
     register = registered(folder, tmp_path / "cache")
     no_building(monkeypatch)
-    with Video(**arguments, cache_dir=tmp_path / "new") as found:
-        for sequence, pixels in zip(found, expected, strict=True):
-            assert (sequence.numpy() == pixels).all()
+    with clips(folder, length=4, cache_dir=tmp_path / "new") as found:
+        for image, pixels in zip(images(found), expected, strict=True):
+            assert (image.numpy() == pixels).all()
     named = register.rename(tmp_path / "named.register")
     with pytest.raises(pytest.fail.Exception, match="an index was built"):
-        Video(**arguments, cache_dir=tmp_path / "newer")
+        clips(folder, length=4, cache_dir=tmp_path / "newer")
     named.rename(folder / "any name")
-    with Video(**arguments, register=folder / "any name", cache_dir=tmp_path / "newest") as given:
+    with clips(folder, length=4, register=folder / "any name", cache_dir=tmp_path / "newest") as given:
         assert len(given) == len(expected)
 
 
@@ -231,7 +230,7 @@ def test_what_is_damaged_is_built_anew(folder, tmp_path, damage, caplog):
     with caplog.at_level(logging.WARNING):
         index = open_index(path, cache_dir=tmp_path / "new", whole=True, register=str(register))
         same(index, expected)
-        with Video(file_root=folder, sequence_length=4, cache_dir=tmp_path / "newer") as found:
+        with clips(folder, length=4, cache_dir=tmp_path / "newer") as found:
             assert len(found) == len(expected) // 4 + sum(
                 len(open_index(other)) // 4 for other in videos(folder) if other != path
             )

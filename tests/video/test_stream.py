@@ -23,9 +23,11 @@ from seqpipe.errors import (
 )
 from seqpipe.video.frame_stream import FramePainter, FrameStream
 from seqpipe.video.probe.extent import data_before_index
+from tests.support.datasets import clips, images
 from tests.support.media import ROOT, made
 
 HOW = {"sequence_length": 4, "stride": 3, "step": 5}
+TAKE = {"length": 4, "stride": 3, "step": 5}
 
 
 class Front:
@@ -66,7 +68,7 @@ def same(got, expected):
 )
 def test_a_stream_gives_what_a_reader_of_the_file_gives(name, pad_mode):
     path = made(name)
-    expected = [*seqpipe.readers.Video(files=[str(path)], pad_mode=pad_mode, **HOW)]
+    expected = images(clips(path, pad=pad_mode, **TAKE))
     same(list(seqpipe.stream(Front(path.read_bytes()), pad_mode=pad_mode, **HOW)), expected)
     same(list(seqpipe.stream(path, pad_mode=pad_mode, **HOW)), expected)
 
@@ -120,7 +122,7 @@ def test_a_pipe_is_read_as_it_is_filled(tmp_path):
     writer.start()
     got = list(seqpipe.stream(path, **HOW))
     writer.join()
-    same(got, [*seqpipe.readers.Video(files=[str(made("h264_ts"))], **HOW)])
+    same(got, images(clips(made("h264_ts"), **TAKE)))
 
 
 def test_standard_input_is_named_by_a_dash():
@@ -256,7 +258,7 @@ def test_an_edit_list_and_a_restarted_clock_are_those_of_a_file():
         path = made(name)
         same(
             list(seqpipe.stream(Front(path.read_bytes()))),
-            [*seqpipe.readers.Video(files=[str(path)], sequence_length=1)],
+            images(clips(path, length=1)),
         )
 
 

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 import seqpipe
 from seqpipe.cli.app import main
 from seqpipe.errors import ParameterError
-from seqpipe.readers import Video
 from seqpipe.video.probe.info import ContainerStream
 from seqpipe.video.probe.probe import probe
 from tests.support import ffmpeg
+from tests.support.datasets import clips
 from tests.support.media import made
 
 _LAVFI = "-f lavfi -i testsrc2=size={}:rate=25:duration=0.4"
@@ -88,13 +88,13 @@ def test_a_stream_that_is_asked_for_is_delivered_everywhere(ending, tmp_path):
                 alone = video.frames([7, 2]).numpy()
                 assert alone.shape == (2, *shape, 3)
                 assert [frame.shape[:2] for frame in video] == [shape] * len(video)
-            given = {"sequence_length": 4, "stream": number, "cache_dir": tmp_path, "threads": 1}
-            with Video(files=[path], **given) as dataset:
-                (batch,) = dataset.batches(9)
-                assert batch.data.shape[2:4] == shape
-                assert (batch.data[0, 2] == alone[1]).all()
-            with Video(files=[path], **given, fps=12.5) as dataset:
-                assert dataset.sample(0).shape[1:3] == shape
+            given = {"length": 4, "stream": number, "cache_dir": tmp_path, "threads": 1}
+            with clips(path, **given) as dataset:
+                (batch,) = dataset.batch(9)
+                assert batch["image"].shape[2:4] == shape
+                assert (batch["image"].data[0, 2] == alone[1]).all()
+            with clips(path, **given, fps=12.5) as dataset:
+                assert dataset.sample(0)["image"].shape[1:3] == shape
 
 
 @pytest.mark.parametrize("stream", [2, 7])

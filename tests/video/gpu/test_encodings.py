@@ -7,7 +7,6 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import BackendError
-from seqpipe.readers import Video
 from seqpipe.video.device import Device
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.executors import engine_for
@@ -16,6 +15,7 @@ from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import native_feeder, session
 from seqpipe.video.nvdec.caps import exact_refusal, refusal
 from seqpipe.video.plan.request import Request
+from tests.support.datasets import clips, images
 from tests.support.encodings import SHOWN_AGAIN, assert_all_frames_alike, encoding, encodings
 from tests.support.software_gpu import SoftwareGpu
 
@@ -95,10 +95,10 @@ def test_every_frame_is_the_cpus_on_engines_alone_and_on_both(name, decode):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", encodings())
 def test_a_data_set_gives_the_cpus_frames(name):
-    options = {"sequence_length": 6, "stride": 2, "step": 5, "shuffle": True, "seed": 1, "threads": 2}
+    options = {"length": 6, "stride": 2, "step": 5, "shuffle": True, "seed": 1, "threads": 2}
     files = [str(encoding(name))]
-    on_gpu, on_host = Video(files=files, device="cuda", **options), Video(files=files, **options)
-    batches = list(zip(on_gpu.batches(4), on_host.batches(4), strict=True))
+    on_gpu, on_host = (clips(files, device=device, **options) for device in ("cuda", "cpu"))
+    batches = list(zip(images(on_gpu.batch(4)), images(on_host.batch(4)), strict=True))
     assert batches
     for theirs, ours in batches:
         assert np.array_equal(theirs.frames, ours.frames)

@@ -7,12 +7,12 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import BackendError, DamagedSourceError, SeqpipeError
-from seqpipe.readers import Video
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
 from seqpipe.video.engine.executors import engine_for
 from seqpipe.video.plan.request import Request
 from tests.support.access import shared_names
+from tests.support.datasets import clips, images
 from tests.support.media import entry, made, names, shared_media
 
 pytestmark = pytest.mark.gpu
@@ -95,9 +95,9 @@ def test_a_stream_comes_in_order_and_in_main_memory_where_asked():
 
 def test_batches_are_the_cpus_and_go_to_torch_without_a_copy(torch):
     files = [made(name) for name in ("h264", "h264_mkv", "h264_open_gop")]
-    options = {"sequence_length": 4, "stride": 3, "shuffle": True, "seed": 3, "threads": 2}
-    on_gpu, on_host = Video(files=files, device="cuda", **options), Video(files=files, **options)
-    for theirs, ours in zip(on_gpu.batches(5), on_host.batches(5), strict=True):
+    options = {"length": 4, "stride": 3, "shuffle": True, "seed": 3, "threads": 2}
+    on_gpu, on_host = (clips(files, device=device, **options) for device in ("cuda", "cpu"))
+    for theirs, ours in zip(images(on_gpu.batch(5)), images(on_host.batch(5)), strict=True):
         assert theirs.indices.tolist() == ours.indices.tolist()
         assert np.array_equal(theirs.frames, ours.frames)
         tensor = theirs.torch()

@@ -10,11 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 import seqpipe
-from seqpipe import ops
+from seqpipe import Clip, ops, videos
 from seqpipe.cli import main
 from seqpipe.ops import apply
-from seqpipe.readers import Video
-from tests.support.datasets import assert_true_frames
+from tests.support.datasets import assert_true_frames, images
 from tests.support.media import made
 
 pytestmark = pytest.mark.gpu
@@ -35,14 +34,14 @@ def _two_gpus():
 
 def dataset(device):
     paths = [str(made(name)) for name in NAMES]
-    return Video(files=paths, device=device, sequence_length=8, step=4, shuffle=True, seed=3)
+    return videos(paths, Clip(8, step=4), device=device, shuffle=True, seed=3)
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_frames_are_on_the_gpu_that_was_asked_for(number):
     device = f"cuda:{number}"
     with dataset(device) as there, dataset("cpu") as here:
-        for ours, theirs in zip(there.batches(4), here.batches(4), strict=True):
+        for ours, theirs in zip(images(there.batch(4)), images(here.batch(4)), strict=True):
             assert ours.device == device
             assert ours.data.device.id == number
             assert ours.torch().device.index == number
@@ -63,9 +62,9 @@ def test_threads_that_read_on_different_gpus_do_not_disturb_each_other():
 
     def read(device):
         try:
-            with dataset(device) as videos:
+            with dataset(device) as there:
                 for _ in range(2):
-                    for sequence in videos.sequences():
+                    for sequence in images(there):
                         assert sequence.device == device
                         assert_true_frames(sequence)
         except BaseException as error:

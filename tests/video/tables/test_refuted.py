@@ -11,6 +11,7 @@ import pytest
 import seqpipe
 from seqpipe.errors import SourceError
 from seqpipe.video.index import from_tables
+from tests.support.datasets import clips, images
 from tests.support.media import made
 
 
@@ -32,8 +33,8 @@ def test_points_of_gradual_refresh_are_no_key_packets(credulous, tmp_path, caplo
     for way in ("frames", "stream", "engine"):
         cache = tmp_path / way
         if way == "engine":
-            with seqpipe.readers.Video(files=[str(path)], sequence_length=5, cache_dir=cache) as dataset:
-                for sequence in dataset:
+            with clips(path, length=5, cache_dir=cache) as dataset:
+                for sequence in images(dataset):
                     np.testing.assert_array_equal(
                         sequence.numpy(), np.stack([truth[n] for n in sequence.frames])
                     )

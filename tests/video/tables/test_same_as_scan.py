@@ -21,6 +21,7 @@ from seqpipe.video.packet_index import PacketIndex
 from seqpipe.video.source.source import open_source
 from tests.support import ffmpeg
 from tests.support.access import digests, shared_names, tap_surfaces
+from tests.support.datasets import clips
 from tests.support.media import made, names, shared_media
 
 CONTAINERS = (".avi", ".mp4", ".mov", ".m4v", ".3gp", ".mkv", ".webm")
@@ -175,7 +176,7 @@ def test_what_was_learned_is_kept(tmp_path):
         np.testing.assert_array_equal(getattr(found, name), getattr(scanned(path).packets, name), name)
 
     cache = tmp_path / "other"
-    with seqpipe.readers.Video(files=[path], sequence_length=1, cache_dir=cache) as dataset:
+    with clips([path], length=1, cache_dir=cache) as dataset:
         assert len([*dataset]) == len(video)
     assert not len(load_index(cache, stamp).packets.known)
 
