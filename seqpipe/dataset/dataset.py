@@ -521,17 +521,14 @@ class Dataset(Closing):
             SourceError: the sample cannot be read.
         """
         index, epoch = check_index(index, self.size), EPOCH.check(epoch)
-        read = self._read(np.array([index], np.int64), epoch, stack=False)
         compute = Computation(self.fused[1], (), self.finished, is_single=True)
+        read = self._read(np.array([index], np.int64), epoch, stack=False)
         ((outcome,),) = compute(epoch=epoch, index=index, value=read)
         if isinstance(outcome, SeqpipeError):
             raise outcome
         if outcome is None:
-            raise ParameterError(
-                f"sample {index} cannot be read", source=self.title, advice="See the data set's report()"
-            )
-        result: Samples = outcome
-        return result
+            raise self._wrong(f"sample {index} cannot be read", advice="See the data set's report()")
+        return outcome  # type: ignore[no-any-return]  # Samples
 
     def read(self, indices: Any, epoch: int = 0) -> Samples:
         """Read samples by their indices as one batch, whatever rank, order and batch size are.
