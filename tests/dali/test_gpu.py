@@ -55,8 +55,8 @@ def test_operators_arithmetic_and_indices():
 def test_conditions_and_draws():
     def function():
         x = images()
-        if fn.random.coin_flip(dtype=types.BOOL):
-            x = fn.brightness(x, brightness=fn.random.uniform(range=[0.5, 1.5]))
+        if fn.random.coin_flip(dtype=types.BOOL, seed=3):
+            x = fn.brightness(x, brightness=fn.random.uniform(range=[0.5, 1.5], seed=4))
         else:
             x = fn.flip(x)
         return x

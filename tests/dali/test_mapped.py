@@ -94,5 +94,7 @@ def test_a_cut_file(tmp_path):
     path = tmp_path / "cut.npy"
     np.save(path, np.zeros((100, 100, 100)))
     path.write_bytes(path.read_bytes()[:2_000_000])
-    with pytest.raises(UnreadableSourceError, match=r"no array of NumPy's"):
+    with pytest.raises(
+        UnreadableSourceError, match=r"the header promises 8,000,128 bytes, but the file has 2,000,000"
+    ):
         run(lambda: fn.readers.numpy(files=[str(path)]))

@@ -112,7 +112,7 @@ def test_what_is_no_operator_or_no_way_to_fuse() -> None:
         with pytest.raises(ParameterError, match=r"Chain: .*str"):
             ds.map("flip")
         with pytest.raises(
-            ParameterError, match=r"fuse\('all'\) is not valid; allowed: 'exact', 'surface', 'planes', 'none'"
+            ParameterError, match=r"fuse='all' is not valid; allowed: 'exact', 'surface', 'planes', 'none'"
         ):
             ds.fuse("all")  # type: ignore[arg-type]
 

@@ -240,7 +240,10 @@ def test_the_type_of_labels_is_known_before_anything_is_read():
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_batches_read_ahead_fit_into_the_memory_of_their_reader(batches, monkeypatch):
     under_way, size = UnderWay(monkeypatch), 2 * 4 * 64 * 48 * 3
-    for gib, ahead in (((batches + 0.5) * size / (1 << 30), batches), (batches * size / (1 << 30), batches)):
+    result = size + 2 * 2 * 8  # with labels and indices
+    # one batch is read ahead whatever its size, unless the limit is 0
+    more, exact = ((batches + 0.5) * size, max(batches, 1)), (batches * result, batches)
+    for gib, ahead in ((more[0] / (1 << 30), more[1]), (exact[0] / (1 << 30), exact[1])):
         under_way.clear()
         with clips(2, prefetch=3, prefetch_gib=gib) as pipe:
             next(pipe)

@@ -372,7 +372,7 @@ x = np.random.default_rng(0).integers(0, 256, (2, 4, 512, 512, 3), np.uint8)
 
 def first():
     with make() as late:
-        return sum(1 for _ in late.sequences()) == len(late)
+        return sum(1 for _ in late) == len(late)
 
 def operators():
     ops.set_threads(4)

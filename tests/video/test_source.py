@@ -186,7 +186,7 @@ def test_threads_read_one_file_without_disturbing_each_other(video):
         ("", SourceNotFoundError, r"^the path '' is empty; allowed: a path or a URL\.$"),
         ("/no/such/file.mp4", SourceNotFoundError, r"/no/such/file\.mp4: no such file .*Check the path"),
         (b"", UnreadableSourceError, r"empty \(0 bytes\)"),
-        (os.sep, UnreadableSourceError, r"this is a folder.*file_root"),
+        (os.sep, UnreadableSourceError, r"this is a folder.*seqpipe\.videos"),
         (3, ParameterError, r"an object of type int cannot be opened; allowed: a path, a URL, bytes"),
         ("nosuchscheme://a/b.mp4", BackendError, r"no package for nosuchscheme://"),
         ("memory://none/such.mp4", SourceNotFoundError, r"memory://none/such\.mp4: no such object"),

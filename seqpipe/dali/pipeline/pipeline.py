@@ -465,8 +465,9 @@ class Pipeline(TakesTurns, PipelineDescription):
             StateError: the state belongs to another pipeline, or a source cannot continue from it.
         """
         self.build()
-        own, seed = self.fingerprint, state.get("seed")
-        if self._draws_seed and seed != self._seed and state.get("fingerprint") != own:
+        own, stored = self.fingerprint, state if isinstance(state, Mapping) else {}
+        seed = stored.get("seed")
+        if self._draws_seed and "seed" in stored and seed != self._seed and stored.get("fingerprint") != own:
             raise StateError(
                 f"the state has the seed {seed}, and this pipeline drew another",
                 source="Pipeline",
@@ -548,7 +549,7 @@ def _not_serializable(method: str) -> ParameterError:
 def _seed_in(checkpoint: str | None) -> int | None:
     """Return the seed in a checkpoint; None if it has none, or is not a checkpoint, of which ``build()`` tells."""
     try:
-        seed = json.loads(checkpoint or "{}").get("seed")
+        seed = parse_json(checkpoint or "{}").get("seed")
     except (ValueError, AttributeError):
         return None
     return seed if isinstance(seed, int) and seed >= 0 else None
