@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["on_demand"]
+__all__ = ["on_demand", "renamed"]
 
 
 def on_demand(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
@@ -27,3 +27,18 @@ def on_demand(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(module, name) if modules[name] else module
 
     return fetch
+
+
+def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for a package whose error for a name that is gone tells what replaces it.
+
+    Args:
+        package: the package's ``__name__``.
+        names: for each name that is gone, what to write instead.
+    """
+
+    def missing(name: str) -> Any:
+        instead = f"; use {names[name]}" if name in names else ""
+        raise AttributeError(f"module {package!r} has no attribute {name!r}{instead}")
+
+    return missing

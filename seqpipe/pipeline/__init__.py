@@ -11,6 +11,9 @@ for pixels, labels in seqpipe.pipeline.Pipeline(fn.flip(clip.pixels, horizontal=
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..core.lazy import renamed
 from ..ops import DataNode
 from .external import BatchInfo, SampleInfo
 from .fusion import Fuse
@@ -37,3 +40,14 @@ __all__ = [
     "read",
     "read_items",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(
+        __name__,
+        {
+            "Augmented": "seqpipe.videos(…, seqpipe.Clip(…)).map(chain).batch(size)",
+            "AugmentedBatches": "seqpipe.dataset.Epoch, which ds.epoch(number) gives",
+            "Clip": "seqpipe.Clip, or ds.graph(build)",
+            "crop_views": "ds.views(size, count=3)",
+        },
+    )

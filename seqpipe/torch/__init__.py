@@ -42,8 +42,14 @@ Accelerate::
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..core.lazy import renamed
 from .batches import TensorBatches
 from .iterator import Iterator
 from .tensors import tensors_of
 
 __all__ = ["Iterator", "TensorBatches", "tensors_of"]
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, {"Dataset": "ds.torch() of a data set with batch()"})

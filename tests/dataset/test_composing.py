@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -182,3 +184,19 @@ def test_a_feed_without_a_state_refuses_or_skips():
         dataset.resume(state)
     again = seqpipe.feed(lambda: iter(pictures), on_resume="skip").batch(2).resume(state)
     assert [b["image"].numpy()[:, 0, 0, 0].tolist() for b in again] == [[2, 3], [4, 5], [6, 7], [8]]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "instead"),
+    [
+        ("pipeline", "Augmented", "seqpipe.videos"),
+        ("pipeline", "crop_views", "ds.views"),
+        ("torch", "Dataset", r"ds.torch\(\)"),
+    ],
+)
+def test_a_name_that_is_gone_tells_what_replaces_it(module, name, instead):
+    if module == "torch":
+        pytest.importorskip("torch")
+    package = importlib.import_module(f"seqpipe.{module}")
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; use {instead}"):
+        getattr(package, name)
