@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .dataset.items import items
     from .dataset.options import Cache, Decode, Prepare
     from .dataset.samples import Samples
-    from .dataset.takes import At, Clip, Every, Grid, Patch, Segments, Whole
+    from .dataset.takes import Clip, Every, Grid, Patch, Segments, Whole
     from .dataset.videos import folders, listing, videos
     from .dataset.volumes import cases, volumes
     from .dataset.zipped import zip  # noqa: A004  named as Python's
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregate",
-    "At",
     "BackendError",
     "Batch",
     "Cache",
@@ -110,7 +109,6 @@ __version__ = "0.1.0"
 # exported name → the module that defines it, "" if the name is a module; imported on first use
 _LAZY = {
     "Aggregate": "dataset.aggregate",
-    "At": "dataset.takes",
     "Batch": "sequence",
     "Cache": "dataset.options",
     "Clip": "dataset.takes",

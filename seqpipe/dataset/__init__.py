@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from .items import items
     from .options import Cache, Decode, Prepare
     from .samples import Samples
-    from .takes import At, Clip, Every, Grid, Patch, Segments, Whole
+    from .takes import Clip, Every, Grid, Patch, Segments, Whole
     from .videos import folders, listing, videos
     from .volumes import cases, volumes
     from .zipped import zip  # noqa: A004  named as Python's
 
 __all__ = [
     "Aggregate",
-    "At",
     "Cache",
     "Clip",
     "Dataset",
@@ -57,7 +56,6 @@ __all__ = [
 
 _LAZY = {
     "Aggregate": "aggregate",
-    "At": "takes",
     "Cache": "options",
     "Clip": "takes",
     "Dataset": "dataset",

@@ -14,7 +14,6 @@ from ..errors import ParameterError
 from ..sampling.params import ClipMode, SegmentMode
 
 __all__ = [
-    "At",
     "Clip",
     "Every",
     "Grid",
@@ -141,22 +140,6 @@ class Every(_Take):
 
 
 @dataclass(frozen=True, repr=False)
-class At(_Take):
-    """The frames on screen at given times of each video, as one sequence.
-
-    Attributes:
-        times_s: times in seconds, on the stream's own clock.
-    """
-
-    names: ClassVar[Mapping[str, str]] = {}
-    times_s: Seq[float]
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a reader of videos."""
-        return {"times_s": tuple(self.times_s)}
-
-
-@dataclass(frozen=True, repr=False)
 class Whole(_Take):
     """All of each volume."""
 
@@ -243,5 +226,5 @@ def in_words_of(take: Any) -> Iterator[None]:
         raise
 
 
-VideoTake: TypeAlias = Clip | Segments | Every | At
+VideoTake: TypeAlias = Clip | Segments | Every
 VolumeTake: TypeAlias = Whole | Patch | Grid
