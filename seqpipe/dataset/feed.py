@@ -120,7 +120,6 @@ class _Fed(BatchSource):
     _items: Iterator[Any] | None = field(default=None, init=False)
     _started: int = field(default=0, init=False)
     _own: Any = field(default=None, init=False)
-    _ready: list[tuple[int, Fetched]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.name, self.parts = self.feed.name, ("samples",)
@@ -133,10 +132,6 @@ class _Fed(BatchSource):
 
     def finish(self, ticket: Ticket) -> Fetched:
         """See :class:`BatchSource`."""
-        for number, (position, fetched) in enumerate(self._ready):
-            if position == ticket.position:
-                del self._ready[number]
-                return fetched
         if self._items is None:
             self._items = self._opened(ticket.position)
         samples = []

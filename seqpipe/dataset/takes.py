@@ -200,7 +200,6 @@ class Grid(_Take):
         pad: padding of volumes that are smaller than a patch; "none" refuses them.
     """
 
-    ordered: ClassVar[bool] = True
     size: int | Seq[int]
     overlap: float | Seq[float] = 0.25
     pad: PadMode = "none"
