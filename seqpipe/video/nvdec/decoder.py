@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as Seq
@@ -160,22 +158,15 @@ class NvdecPool:
         self._close_abandoned()
         self._released.destroy()
 
-    def clear(self, within_s: float = math.inf) -> None:
-        """Close the idle sessions; a forked process leaves its parent's alone.
-
-        Args:
-            within_s: no further session is closed after these seconds; for the program's end, when the driver frees
-                the rest with the process.
-        """
+    def clear(self) -> None:
+        """Close the idle sessions; a forked process leaves its parent's alone."""
         if os.getpid() != self._process:
             return
-        end = time.monotonic() + within_s
         with self._lock:
             idle, self._idle = self._idle, []
-        while idle and time.monotonic() < end:
+        while idle:
             idle.pop()[1].close()
-        if not idle:
-            self._close_abandoned()
+        self._close_abandoned()
 
     def _close_abandoned(self) -> None:
         while True:

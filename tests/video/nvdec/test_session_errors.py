@@ -16,7 +16,6 @@ import pytest
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.decode.packet_decoder import DecodeError, FedPacket
-from seqpipe.video.nvdec import decoder as decoder_module
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.caps import exact_refusal
 from seqpipe.video.nvdec.cuvid import PictureParams
@@ -266,30 +265,6 @@ def test_no_interrupt_is_lost_where_a_decoder_is_left_midway(open_session):
     for _ in range(2):
         run()
     assert lost_interrupts(run) == []
-
-
-def test_a_program_that_ends_waits_for_few_decoders(monkeypatch):
-    """A GPU that a dozen processes use took longer to destroy them than the program had to end."""
-    now, closed = [0.0], []
-    monkeypatch.setattr(decoder_module.time, "monotonic", lambda: now[0])
-
-    class Slow:
-        memory = 1
-
-        def __init__(self, number):
-            self.number = number
-
-        def close(self):
-            now[0] += 0.75
-            closed.append(self.number)
-
-    pool = decoder_module.NvdecPool(0, memory=1 << 30)
-    pool._idle = [("kind", Slow(number)) for number in range(9)]
-    pool.clear(2.0)
-    assert len(closed) == 3
-    pool._idle = [("kind", Slow(number)) for number in range(9)]
-    pool.clear()
-    assert len(closed) == 12
 
 
 def test_damage_that_no_gpu_reports_is_left_to_the_cpu():
