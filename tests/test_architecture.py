@@ -101,7 +101,7 @@ HOMES = {
     "torch": ("array", "dali.plugin.pytorch", "torch"),
     "cupy": ("array", "core.kernel", "flow.nvofa"),
     "nvidia": ("cli.output.gpu_jpeg",),
-    "jax": ("dali.plugin.jax",),
+    "jax": ("dali.plugin.jax", "dataset.arrays"),
     "tensorflow": ("dali.plugin.tf",),
     **dict.fromkeys(("lightning", "ray"), ()),
     **dict.fromkeys(

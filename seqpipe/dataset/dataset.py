@@ -26,13 +26,25 @@ from ..sampling import fingerprint
 from ..sampling.dealing import History, SampleOrder
 from ..sampling.params import EPOCH, check_shard
 from ..video.device import parse_device
+from .arrays import ArrayBatches, PixelLayout, check_pixel_layout, jax_array, numpy_array
 from .compute import Computation
 from .dealt import LAST, Dealt, Last
+from .describe import explained, written
 from .epoch import Epoch, finished
 from .params import BATCHES, EVEN, FUSE, GIB, SIZE, STICK, VIEWS
 from .samples import Samples, collated, first_error
 from .source import ReadResult, SampleSource
-from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of, with_padding
+from .stages import (
+    DatasetStage,
+    Function,
+    GraphStage,
+    OperatorStage,
+    TransferStage,
+    chain_of,
+    check_operators,
+    stages_of,
+    with_padding,
+)
 from .state import loaded
 
 if TYPE_CHECKING:
@@ -99,24 +111,8 @@ class Dataset(Closing):
         if not ops:
             raise self._wrong("map() of no operators", allowed="one operator or more")
         chain = chain_of(ops)
-        for op in chain.operators:
-            self._check_op(op)
+        check_operators(chain, self.source.parts, is_batched=not self.is_single)
         return self._with_step(OperatorStage(chain))
-
-    def _check_op(self, op: Any) -> None:
-        """Raise if an operator cannot act on the parts."""
-        takes = getattr(getattr(op, "traits", None), "takes", "images")
-        if takes == "batches" and self.batch_size is None:
-            raise self._wrong(
-                f"{op.name} mixes the samples of a batch, and there is no batch yet",
-                advice=f"Call batch() first: .batch(8).map(ops.{type(op).__name__}(…))",
-            )
-        layouts = {one.layout for one in self.source.parts.values() if one.layout and one.kind == "images"}
-        if takes == "volumes" and layouts and not any("D" in layout for layout in layouts):
-            raise self._wrong(
-                f"{op.name} transforms volumes, and the samples are frames ({', '.join(sorted(layouts))})",
-                allowed="operators on images, which process every frame alike",
-            )
 
     def graph(self, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]]) -> Dataset:
         """Apply a graph of operators, whose parameters may be computed from pixels, and that may have several outputs.
@@ -227,6 +223,20 @@ class Dataset(Closing):
         """
         return self._replaced(fusing=FUSE.check(how))
 
+    def to(self, device: str) -> Dataset:
+        """Copy images, volumes and their labels to a device; the operators that follow run there.
+
+        Decoding on the CPU and augmenting on a GPU: ``videos(…).batch(8).to("cuda").map(augment)``.
+
+        Args:
+            device: "cpu", "cuda", "cuda:N", or "auto" for the first usable GPU, else the CPU.
+
+        Raises:
+            BackendError: the device is not available.
+            ParameterError: it is none of these.
+        """
+        return self._with_step(TransferStage(str(parse_device(device))))
+
     def views(self, size: tuple[int, int], *, count: int = 3) -> Dataset:
         """Cut windows that are spread evenly along the longer side, for evaluation.
 
@@ -269,7 +279,9 @@ class Dataset(Closing):
     @property
     def device(self) -> str:
         """Device of the samples' arrays."""
-        return self.source.device
+        return ([self.source.device, *(one.device for one in self.steps if isinstance(one, TransferStage))])[
+            -1
+        ]
 
     @property
     def is_single(self) -> bool:
@@ -311,7 +323,8 @@ class Dataset(Closing):
     def fingerprint(self) -> str:
         """Digest of everything that determines the samples; rank, world, batch size, device and workers do not."""
         order = self.order
-        chain = [stage.facts for stage in self.stages]
+        steps = tuple(step for step in self.steps if not isinstance(step, TransferStage))
+        chain = [stage.facts for stage in stages_of(steps)]
         return fingerprint(
             **self.source.facts,
             seed=order.seed,
@@ -342,16 +355,8 @@ class Dataset(Closing):
 
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
-        parts, rest = self.fused
-        lines = [parts.head.explain()] if parts is not None and parts.head is not None else []
-        lines += [line for stage in rest for line in stage.explain(self.device)]
-        numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
-        if parts is not None and parts.tail is not None:
-            numbered.append(f"{parts.tail.ops[0].name} is not part of the conversion: {parts.reason}.")
         changed = [name for name, one in self.source.parts.items() if one.kind in ("images", "labels")]
-        if rest or numbered:
-            numbered.append(f"Operators change {', '.join(changed)}; other parts are passed on.")
-        return "\n".join(numbered)
+        return explained(*self.fused, self.source.device, changed)
 
     def report(self) -> Report:
         """Return the number of sources and samples, and every source or sample that was lost, with the reason."""
@@ -362,24 +367,7 @@ class Dataset(Closing):
         return self.source.stats()
 
     def __repr__(self) -> str:
-        lines = [repr(self.source)]
-        for number, step in enumerate(self.steps):
-            if self.batched_at == number:
-                lines.append(self._batch_text())
-            lines.append(repr(step))
-        if self.batched_at == len(self.steps):
-            lines.append(self._batch_text())
-        if self.world > 1:
-            kept = "".join(f", {name}=True" for name in ("even", "stick") if getattr(self, name))
-            lines.append(f".shard({self.rank}, {self.world}{kept})")
-        if self.fusing != "surface":
-            lines.append(f".fuse({self.fusing!r})")
-        return "\n    ".join(lines)
-
-    def _batch_text(self) -> str:
-        last = "" if self.last == "partial" else f", last={self.last!r}"
-        ragged = "" if self.ragged == "list" else f", ragged={self.ragged!r}"
-        return f".batch({self.batch_size}{last}{ragged})"
+        return written(self.source, self.steps, self.batched_at, self.__dict__)
 
     def _wrong(self, fact: str, *, allowed: str | None = None, advice: str | None = None) -> ParameterError:
         return ParameterError(fact, source="Dataset", allowed=allowed, advice=advice)
@@ -448,7 +436,7 @@ class Dataset(Closing):
             turn: (number, count) of workers that share the rank's batches in turns.
         """
         parts, _ = self.fused
-        limit = bytes_ahead(self.gib, parse_device(self.device))
+        limit = bytes_ahead(self.gib, parse_device(self.source.device))
         own = getattr(self.source, "dealt", None)  # a source that is read from front to back
         if own is not None:
             return own(self.batch_size or 1, self.rank, self.world, limit)
@@ -584,6 +572,21 @@ class Dataset(Closing):
             ParameterError: an argument is not valid.
         """
         return import_module(TORCH_ADAPTER).TensorBatches(self, layout, device, pin_memory=pin_memory)
+
+    def numpy(self, layout: PixelLayout | None = None) -> ArrayBatches:
+        """Return the batches as dictionaries of NumPy arrays, copied from a GPU.
+
+        Args:
+            layout: axes of videos: "NFHWC", "NFCHW" or "NCFHW"; None keeps them.
+
+        Raises:
+            ParameterError: the layout is not one of these.
+        """
+        return ArrayBatches(self, check_pixel_layout(layout, "numpy"), numpy_array)
+
+    def jax(self, layout: PixelLayout | None = None) -> ArrayBatches:
+        """Return the batches as dictionaries of JAX arrays on the same device; arguments as for :meth:`numpy`."""
+        return ArrayBatches(self, check_pixel_layout(layout, "jax"), jax_array)
 
     def close(self) -> None:
         """Stop the threads of all iterators and of the source; the next read starts them again."""

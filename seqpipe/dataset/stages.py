@@ -10,8 +10,9 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from ..array import Array, to_cupy, to_numpy
 from ..errors import ParameterError, described_type
-from ..ops import GRAPH_ARGUMENTS, Chain, DataNode, Op
+from ..ops import GRAPH_ARGUMENTS, Chain, DataNode, Op, Type
 from ..ops.geometry.base import Geometry
 from ..parts import Part, is_labels
 from ..pipeline.graph import Graph
@@ -25,8 +26,9 @@ __all__ = [
     "GraphStage",
     "OperatorStage",
     "PadStage",
+    "TransferStage",
     "chain_of",
-    "joined",
+    "check_operators",
     "stages_of",
     "with_padding",
 ]
@@ -266,6 +268,51 @@ class PadStage:
         return ["padding to one size, with a mask"]
 
 
+@dataclass(frozen=True)
+class TransferStage:
+    """A copy of images to a device; points, boxes and metadata stay in main memory.
+
+    Attributes:
+        device: "cpu" or "cuda:N".
+    """
+
+    device: str
+
+    def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
+        """See :class:`DatasetStage`."""
+        del epoch, index
+        return {name: self._moved(value) for name, value in parts.items()}
+
+    def _moved(self, value: Any) -> Any:
+        if isinstance(value, Part) and isinstance(value.data, (Batch, Sequence)):
+            return value.with_data(self._moved(value.data))
+        if isinstance(value, Sequence):
+            return value.with_pixels(self._array(value.data), value.layout)
+        if not isinstance(value, Batch):
+            return value
+        stacked = None if value.stacked is None else self._array(value.stacked)
+        arrays = (self._array(one.data) for one in value.sequences) if stacked is None else stacked
+        pairs = zip(value.sequences, arrays, strict=True)
+        return replace(
+            value, sequences=tuple(one.with_pixels(data, one.layout) for one, data in pairs), stacked=stacked
+        )
+
+    def _array(self, array: Array) -> Array:
+        return to_numpy(array) if self.device == "cpu" else to_cupy(array, int(self.device.partition(":")[2]))
+
+    def __repr__(self) -> str:
+        return f".to({self.device!r})"
+
+    @property
+    def facts(self) -> object:
+        """Nothing: no value changes."""
+        return None
+
+    def explain(self, device: str) -> list[str]:
+        """See :class:`DatasetStage`."""
+        return [f"copy from {device} to {self.device}"]
+
+
 def with_padding(stages: tuple[DatasetStage, ...], before: int, fill: float) -> tuple[DatasetStage, ...]:
     """Return stages with padding after some of them.
 
@@ -300,21 +347,51 @@ def chain_of(ops: tuple[Any, ...]) -> Chain:
     return flat[0] if len(flat) == 1 and isinstance(flat[0], Chain) else Chain(*flat)
 
 
-def joined(first: Chain, second: Chain) -> Chain | None:
-    """Return two chains as one whose occurrences are counted over both; None if they fuse differently."""
-    return Chain(*first.ops, *second.ops, fuse=first.fuse) if first.fuse == second.fuse else None
+def check_operators(chain: Chain, parts: Mapping[str, Type], *, is_batched: bool) -> None:
+    """Check that operators can act on the parts of samples.
+
+    Args:
+        chain: the operators.
+        parts: type of each part.
+        is_batched: whether they act on batches.
+
+    Raises:
+        ParameterError: an operator mixes samples, and there is no batch; or transforms volumes, and there are frames.
+    """
+    layouts = {one.layout for one in parts.values() if one.layout and one.kind == "images"}
+    for op in chain.operators:
+        takes = getattr(getattr(op, "traits", None), "takes", "images")
+        if takes == "batches" and not is_batched:
+            raise ParameterError(
+                f"{op.name} mixes the samples of a batch, and there is no batch yet",
+                source="Dataset",
+                advice=f"Call batch() first: .batch(8).map(ops.{type(op).__name__}(…))",
+            )
+        if takes == "volumes" and layouts and not any("D" in layout for layout in layouts):
+            raise ParameterError(
+                f"{op.name} transforms volumes, and the samples are frames ({', '.join(sorted(layouts))})",
+                source="Dataset",
+                allowed="operators on images, which process every frame alike",
+            )
 
 
-def stages_of(steps: tuple[Any, ...]) -> tuple[DatasetStage, ...]:
-    """Return the stages of steps: neighboring chains are joined, so that no draw depends on the number of ``map``."""
-    stages = list[Any]()
+def stages_of(steps: tuple[DatasetStage, ...]) -> tuple[DatasetStage, ...]:
+    """Return the stages of steps.
+
+    Occurrences of operators are counted over all steps, so that two flips before and after a function draw apart; and
+    neighboring chains are one, so that no draw depends on the number of ``map``.
+    """
+    mapped = [step.chain for step in steps if isinstance(step, OperatorStage)]
+    numbered = iter(Chain(*(op for chain in mapped for op in chain.ops)).ops if mapped else ())
+    stages = list[DatasetStage]()
     for step in steps:
         before = stages[-1] if stages else None
-        whole = None
-        if isinstance(step, OperatorStage) and isinstance(before, OperatorStage):
-            whole = joined(before.chain, step.chain)
-        if whole is None:
+        if not isinstance(step, OperatorStage):
             stages.append(step)
-        else:
-            stages[-1] = OperatorStage(whole)
+            continue
+        ops = tuple(next(numbered) for _ in step.chain.ops)
+        if isinstance(before, OperatorStage) and before.chain.fuse == step.chain.fuse:
+            ops = (*before.chain.ops, *ops)
+            stages.pop()
+        stages.append(OperatorStage(Chain.part(ops, step.chain.fuse)))
     return tuple(stages)

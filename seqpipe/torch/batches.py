@@ -10,6 +10,7 @@ import torch.utils.data
 
 from ..core.passed_errors import as_passed_by_text
 from ..core.turns import TakesTurns
+from ..dataset.arrays import PixelLayout, check_pixel_layout
 from ..dataset.dataset import Dataset
 from ..dataset.epoch import Epoch
 from ..dataset.state import as_text, loaded
@@ -18,7 +19,7 @@ from ..sampling.dealing import History, joined_history
 from ..sampling.params import EPOCH
 from ..sampling.state import check_count
 from .choice import EpochChoice
-from .tensors import PixelLayout, check_layout, tensors_of
+from .tensors import tensors_of
 
 __all__ = ["TensorBatches"]
 
@@ -72,7 +73,7 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
                 allowed="a data set with batch()",
                 advice="Call batch(size)",
             )
-        self._dataset, self._layout = dataset, check_layout(layout, "torch")
+        self._dataset, self._layout = dataset, check_pixel_layout(layout, "torch")
         self._device, self._pinned = device, pin_memory
         self._choice = EpochChoice()
         self._passes = count()

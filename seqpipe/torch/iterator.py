@@ -7,9 +7,10 @@ from collections.abc import Sequence as Seq
 from typing import Any
 
 from ..core.turns import TakesTurns
+from ..dataset.arrays import PixelLayout, check_pixel_layout
 from ..errors import ParameterError, described_type
 from ..pipeline import Pipeline
-from .tensors import PixelLayout, check_layout, tensor_of
+from .tensors import tensors_of
 
 __all__ = ["Iterator"]
 
@@ -46,7 +47,7 @@ class Iterator(TakesTurns):
                 allowed="a seqpipe.pipeline.Pipeline",
             )
         self._pipe, self._names = pipeline, pipeline.named(names)
-        self._device, self._layout = device, check_layout(layout, "torch.Iterator")
+        self._device, self._layout = device, check_pixel_layout(layout, "torch.Iterator")
         self._pinned = pin_memory
 
     def __iter__(self) -> Iterator:
@@ -56,10 +57,8 @@ class Iterator(TakesTurns):
     def __next__(self) -> dict[str, Any]:
         values = next(self._pipe)
         outputs = values.values() if isinstance(values, dict) else values
-        return {
-            name: tensor_of(value, name, self._layout, self._device, pinned=self._pinned)
-            for name, value in zip(self._names, outputs, strict=True)
-        }
+        named = dict(zip(self._names, outputs, strict=True))
+        return tensors_of(named, self._layout, self._device, pinned=self._pinned)
 
     def __len__(self) -> int:
         """Number of batches of the current epoch.
