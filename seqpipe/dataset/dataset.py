@@ -279,9 +279,7 @@ class Dataset(Closing):
     @property
     def device(self) -> str:
         """Device of the samples' arrays."""
-        return ([self.source.device, *(one.device for one in self.steps if isinstance(one, TransferStage))])[
-            -1
-        ]
+        return ([s.device for s in self.steps if isinstance(s, TransferStage)] or [self.source.device])[-1]
 
     @property
     def is_single(self) -> bool:

@@ -269,6 +269,16 @@ def test_metaimage_spacing_under_any_of_its_names(fields, spacing, origin):
         np.testing.assert_allclose(volume.affine, from_axes(np.diag(spacing), origin, lps=True))
 
 
+@pytest.mark.parametrize("name", ["", ".", "sub"])
+def test_a_voxel_file_that_is_a_folder_is_named_as_the_header_names_it(tmp_path, name):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.mhd").write_bytes(_meta({}, b"", name))
+    with pytest.raises(
+        UnreadableSourceError, match=f"the header names '{name}' as the file of its voxels, which"
+    ):
+        seqpipe.open(tmp_path / "a.mhd")
+
+
 @pytest.mark.parametrize(
     ("fields", "file", "said"),
     [

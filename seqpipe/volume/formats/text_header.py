@@ -80,7 +80,7 @@ def companion_file(source: Source, name: str) -> Source:
     """Open the voxel file that a header names, relative to the header's folder.
 
     Raises:
-        UnreadableSourceError: the header was not opened by a path.
+        UnreadableSourceError: the header was not opened by a path, or names a folder.
         SourceNotFoundError: the file does not exist.
     """
     path = path_of(source)
@@ -90,4 +90,11 @@ def companion_file(source: Source, name: str) -> Source:
             source=source.name,
             advice="Open the header by its path",
         )
-    return open_source(os.fspath(Path(path).parent / name))
+    file = Path(path).parent / name
+    if file.is_dir():  # a name that damage left empty, for example
+        raise UnreadableSourceError(
+            f"the header names {name!r} as the file of its voxels, which is a folder",
+            source=source.name,
+            advice="Write the name of the voxel file into the header",
+        )
+    return open_source(os.fspath(file))
