@@ -11,7 +11,7 @@ import click
 from ...sampling.params import COUNT, EVERY, FPS, MIN_MOTION, SEQUENCE_LENGTH, STEP, STRIDE
 from ...video.convert.output import MAX_SIDE, SHORT_SIDE
 from ...video.device import DECODE, STREAM
-from ..plan.pattern import FIELDS
+from ...writers.pattern import FIELDS
 from ..terminal import options
 from ..terminal.grouped_help import GroupedCommand
 from ..terminal.time import MARK, TIMES

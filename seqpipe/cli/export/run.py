@@ -17,7 +17,8 @@ from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeEr
 from ...video.engine.engine import Engine, available_cores
 from ...video.packet_index import PacketIndex
 from ...video.reader import VideoReader
-from ..input.files import InputFile, find_inputs, write_whole
+from ...writers.files import write_whole
+from ..input.files import InputFile, find_inputs
 from ..input.indexing import for_each_index
 from ..input.standard_input import standard_input
 from ..input.volumes import refuse_mixture, split

@@ -23,13 +23,14 @@ from ...volume.axes import AXES
 from ...volume.formats.write import content
 from ...volume.reader import VolumeReader
 from ...volume.slice_images import as_real, montage, slice_image, window_of, windowed
-from ..input.files import InputFile, write_whole
+from ...writers.encoders import Encoder, check_ending, encoder
+from ...writers.files import write_whole
+from ...writers.lock import locked
+from ...writers.pattern import Pattern
+from ..input.files import InputFile
 from ..job.claims import exists_already, made_otherwise
-from ..job.lock import locked
 from ..job.record import OptionDigests, read_entries, record_options, source_key
-from ..output.images import Encoder, check_ending, encoder
 from ..output.manifest import Manifest, ManifestRow, manifest_format, read_rows
-from ..plan.pattern import Pattern
 from ..terminal.progress import progress_bar, say
 from .report import ExportReport
 

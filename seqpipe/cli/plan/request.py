@@ -10,10 +10,10 @@ from ...errors import ParameterError
 from ...video.convert.output import Color, OutputSpec, transposed
 from ...video.device import DecodeChoice, Device, parse_devices
 from ...volume.axes import SliceAxis
-from ..output.images import Encode, Encoder, check_ending, encoder
+from ...writers.encoders import Encode, Encoder, check_ending, encoder
+from ...writers.pattern import Pattern, default_pattern
 from ..output.manifest import manifest_format
 from ..terminal.time import Mark
-from .pattern import Pattern, default_pattern
 from .select import FrameSelection, TimeRange
 
 __all__ = ["ExportRequest", "Options"]

@@ -17,9 +17,9 @@ from ...array import FloatArray, IntArray
 from ...errors import FrameRangeError, OutputError, printable
 from ...sampling.clock import clock_text
 from ...video.packet_index import PacketIndex
+from ...writers.pattern import Pattern
 from ..input.files import InputFile
 from ..output.manifest import ManifestRow
-from .pattern import Pattern
 from .request import ExportRequest, Options
 from .select import MotionArray
 

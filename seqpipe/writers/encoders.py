@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
 
-from ...core.param import Param, choice
-from ...errors import BackendError, OutputError, ParameterError
+from ..core.param import Param, choice
+from ..errors import BackendError, OutputError, ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ...array import Array
-    from ...sequence import Sequence
-    from ...video.convert.output import Color
-    from ...video.device import Device
+    from ..array import Array
+    from ..sequence import Sequence
+    from ..video.convert.output import Color
+    from ..video.device import Device
 
 __all__ = [
     "ENCODE",
@@ -332,7 +332,7 @@ def _write_npz(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noq
 
 
 def _write_nifti(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
-    from ...volume.formats.write import content
+    from ..volume.formats.write import content
 
     file.write(content(sequence, ".nii.gz"))
 

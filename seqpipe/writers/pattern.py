@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from ...errors import OutputError, ParameterError
+from ..errors import OutputError, ParameterError
 
 __all__ = ["FIELDS", "Pattern", "default_pattern"]
 
