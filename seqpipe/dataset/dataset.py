@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -11,11 +12,10 @@ from weakref import ref
 
 import numpy as np
 
-from ..array import IntArray
 from ..core.cached import cached_property
 from ..core.closing import Closing
 from ..core.param import check_list
-from ..errors import ParameterError, SeqpipeError, StateError, described_type
+from ..errors import ParameterError, StateError, described_type
 from ..ops import Type
 from ..pipeline.executor import Executor
 from ..pipeline.fusion import Fuse, Split, split
@@ -26,17 +26,29 @@ from ..sampling import fingerprint
 from ..sampling.dealing import History, SampleOrder
 from ..sampling.params import EPOCH, check_shard
 from ..video.device import parse_device
+from .by_index import sample_at, samples_at
 from .compute import Computation
 from .dealt import LAST, Dealt, Last
+from .described import explained, text_of
 from .epoch import Epoch, finished
 from .params import BATCHES, EVEN, FUSE, GIB, SIZE, STICK, VIEWS
-from .samples import Samples, collated, first_error
-from .source import ReadResult, SampleSource
-from .stages import DatasetStage, Function, GraphStage, OperatorStage, chain_of, stages_of, with_padding
+from .samples import Samples
+from .source import SampleSource
+from .stages import (
+    DatasetStage,
+    Function,
+    GraphStage,
+    OperatorStage,
+    chain_of,
+    check_op,
+    stages_of,
+    with_padding,
+)
 from .state import loaded
 
 if TYPE_CHECKING:
     from ..ops import DataNode
+    from ..writers.run import WriteReport
 
 __all__ = ["Dataset"]
 
@@ -100,23 +112,8 @@ class Dataset(Closing):
             raise self._wrong("map() of no operators", allowed="one operator or more")
         chain = chain_of(ops)
         for op in chain.operators:
-            self._check_op(op)
+            check_op(op, self.source.parts, is_batched=self.batch_size is not None)
         return self._with_step(OperatorStage(chain))
-
-    def _check_op(self, op: Any) -> None:
-        """Raise if an operator cannot act on the parts."""
-        takes = getattr(getattr(op, "traits", None), "takes", "images")
-        if takes == "batches" and self.batch_size is None:
-            raise self._wrong(
-                f"{op.name} mixes the samples of a batch, and there is no batch yet",
-                advice=f"Call batch() first: .batch(8).map(ops.{type(op).__name__}(…))",
-            )
-        layouts = {one.layout for one in self.source.parts.values() if one.layout and one.kind == "images"}
-        if takes == "volumes" and layouts and not any("D" in layout for layout in layouts):
-            raise self._wrong(
-                f"{op.name} transforms volumes, and the samples are frames ({', '.join(sorted(layouts))})",
-                allowed="operators on images, which process every frame alike",
-            )
 
     def graph(self, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]]) -> Dataset:
         """Apply a graph of operators, whose parameters may be computed from pixels, and that may have several outputs.
@@ -342,16 +339,7 @@ class Dataset(Closing):
 
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
-        parts, rest = self.fused
-        lines = [parts.head.explain()] if parts is not None and parts.head is not None else []
-        lines += [line for stage in rest for line in stage.explain(self.device)]
-        numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
-        if parts is not None and parts.tail is not None:
-            numbered.append(f"{parts.tail.ops[0].name} is not part of the conversion: {parts.reason}.")
-        changed = [name for name, one in self.source.parts.items() if one.kind in ("images", "labels")]
-        if rest or numbered:
-            numbered.append(f"Operators change {', '.join(changed)}; other parts are passed on.")
-        return "\n".join(numbered)
+        return explained(self)
 
     def report(self) -> Report:
         """Return the number of sources and samples, and every source or sample that was lost, with the reason."""
@@ -362,24 +350,7 @@ class Dataset(Closing):
         return self.source.stats()
 
     def __repr__(self) -> str:
-        lines = [repr(self.source)]
-        for number, step in enumerate(self.steps):
-            if self.batched_at == number:
-                lines.append(self._batch_text())
-            lines.append(repr(step))
-        if self.batched_at == len(self.steps):
-            lines.append(self._batch_text())
-        if self.world > 1:
-            kept = "".join(f", {name}=True" for name in ("even", "stick") if getattr(self, name))
-            lines.append(f".shard({self.rank}, {self.world}{kept})")
-        if self.fusing != "surface":
-            lines.append(f".fuse({self.fusing!r})")
-        return "\n    ".join(lines)
-
-    def _batch_text(self) -> str:
-        last = "" if self.last == "partial" else f", last={self.last!r}"
-        ragged = "" if self.ragged == "list" else f", ragged={self.ragged!r}"
-        return f".batch({self.batch_size}{last}{ragged})"
+        return text_of(self)
 
     def _wrong(self, fact: str, *, allowed: str | None = None, advice: str | None = None) -> ParameterError:
         return ParameterError(fact, source="Dataset", allowed=allowed, advice=advice)
@@ -462,7 +433,7 @@ class Dataset(Closing):
             last=self.last,
             even=self.even,
             stick=self.stick,
-            single=self.is_single or bool(self._by_sample),
+            single=self.is_single or bool(self.by_sample),
             limit_bytes=limit,
             done=done,
             turn=turn,
@@ -478,7 +449,7 @@ class Dataset(Closing):
         return max(1, min(_GROUP, limit * count // max(1, 2 * nbytes)))
 
     @property
-    def _by_sample(self) -> tuple[DatasetStage, ...]:
+    def by_sample(self) -> tuple[DatasetStage, ...]:
         """The stages up to the last function of the user's, which run sample by sample."""
         _, rest = self.fused
         last = max((number for number, stage in enumerate(rest, 1) if isinstance(stage, Function)), default=0)
@@ -489,7 +460,7 @@ class Dataset(Closing):
         _, rest = self.fused
         if not rest:
             return None
-        by_sample = rest if self.is_single else self._by_sample
+        by_sample = rest if self.is_single else self.by_sample
         return Computation(by_sample, rest[len(by_sample) :], self.finished, self.is_single)
 
     def finished(self, parts: Mapping[str, Any], epoch: int, index: Any) -> Samples:
@@ -520,15 +491,7 @@ class Dataset(Closing):
             ParameterError: ``index`` is out of range, or an operator does not accept the sample.
             SourceError: the sample cannot be read.
         """
-        index, epoch = check_index(index, self.size), EPOCH.check(epoch)
-        compute = Computation(self.fused[1], (), self.finished, is_single=True)
-        read = self._read(np.array([index], np.int64), epoch, stack=False)
-        ((outcome,),) = compute(epoch=epoch, index=index, value=read)
-        if isinstance(outcome, SeqpipeError):
-            raise outcome
-        if outcome is None:
-            raise self._wrong(f"sample {index} cannot be read", advice="See the data set's report()")
-        return outcome  # type: ignore[no-any-return]  # Samples
+        return sample_at(self, check_index(index, self.size), EPOCH.check(epoch))
 
     def read(self, indices: Any, epoch: int = 0) -> Samples:
         """Read samples by their indices as one batch, whatever rank, order and batch size are.
@@ -543,33 +506,71 @@ class Dataset(Closing):
         """
         given = check_list("indices", indices, f"a list of whole numbers from 0 to {self.size - 1}")
         wanted = np.array([check_index(index, self.size) for index in given], np.int64)
-        epoch = EPOCH.check(epoch)
         if not wanted.size:
             raise self._wrong("read() of no indices", allowed="one index or more")
-        read = self._read(wanted, epoch, stack=True)
-        if (error := first_error(read.outcomes)) is not None:
-            raise error
-        whole = replace(self, batch_size=len(wanted), batched_at=0) if self.is_single else self
-        done = [one for one in read.outcomes if isinstance(one, tuple)]
-        if not done:
-            raise self._wrong("none of the samples can be read", advice="See the data set's report()")
-        stacked = read.stacked if len(done) == len(read.outcomes) else {}
-        batch = collated(done, stacked)
-        compute = whole.transform()
-        if compute is None:
-            result = self.finished(batch.parts, epoch, batch.index)
-        else:
-            value: Any = read if whole._by_sample else (batch.parts, len(read.outcomes) - len(done))
-            (result,) = compute(epoch=epoch, index=batch.index, value=value)
-        result.sources = batch.sources
-        return result
+        return samples_at(self, wanted, EPOCH.check(epoch))
 
-    def _read(self, indices: IntArray, epoch: int, *, stack: bool) -> ReadResult:
-        parts, _ = self.fused
-        plan = self.source.plan(epoch, indices, None if parts is None else parts.head)
-        return self.source.finish(self.source.begin(plan, stack=stack))
+    # ---------------------------------------------------------------- adapters and files
 
-    # ---------------------------------------------------------------- adapters
+    def write(
+        self,
+        folder: str | os.PathLike[str],
+        format: str = "jpg",  # noqa: A002  the field's name
+        *,
+        pattern: str | None = None,
+        parts: Iterable[str] | None = None,
+        quality: int | None = None,
+        image_format: str = "jpg",
+        samples_per_shard: int = 1000,
+        shard_mib: float | None = None,
+        epoch: int = 0,
+        threads: int | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+    ) -> WriteReport:
+        """Write every sample into files, in order of the indices; with :meth:`shard`, this rank's part of them.
+
+        Each file appears when it is complete. ``manifest.jsonl`` lists the files and values of every sample once all
+        are written. A run that was stopped is continued by the same call with ``resume=True``, also on another number
+        of ranks: it writes what is missing. Ranks may write into one folder at once.
+
+        Args:
+            folder: a folder, or a URL such as ``s3://bucket/prefix`` (fsspec; extra ``s3``).
+            format: "jpg", "png", "webp" or "tiff", a file for each frame; "npy", or "nii.gz" for volumes, a file for
+                each part; or shards of samples: "webdataset" (tar) or "parquet" (extra ``parquet``). Labels are png
+                or arrays, never lossy. Other values are in the manifest, and in shards.
+            pattern: names of the files, or keys in shards, with the fields {sample}, {index}, {name}, {stem},
+                {parent}, {position}, {part} and {ext}; by default {stem}/{index:06d}.{ext}, with {parent}/ in front or
+                {sample:08d} where stems are not unique; in shards {sample:08d}.
+            parts: names of the parts to write; by default all.
+            quality: of jpg and webp, 1 to 100; 95 by default.
+            image_format: format of images within shards, as for ``format``.
+            samples_per_shard: samples in a shard.
+            shard_mib: size from which on a shard is divided into several files.
+            epoch: selects random frames, patches and draws.
+            threads: threads that encode; by default one for each core.
+            resume: whether to keep what an earlier run has written.
+            overwrite: whether to replace it.
+
+        Raises:
+            ParameterError: an argument is out of bounds, or the format does not hold a part.
+            OutputError: a file cannot be written, the folder holds other files, or another run writes into it.
+            SourceError: a sample cannot be read, and ``on_error`` is "raise"; finished files stay.
+        """
+        from .write import WriteOptions, write_dataset
+
+        options = WriteOptions(
+            format=format,
+            pattern=pattern,
+            parts=None if parts is None else tuple(check_list("parts", parts, "names of parts")),
+            quality=quality,
+            image_format=image_format,
+            samples_per_shard=samples_per_shard,
+            shard_mib=shard_mib,
+            epoch=epoch,
+            threads=threads,
+        )
+        return write_dataset(self, folder, options, resume=resume, overwrite=overwrite)
 
     def torch(self, layout: str | None = None, device: Any = None, *, pin_memory: bool = False) -> Any:
         """Return the batches as a torch ``IterableDataset`` of dictionaries; see :class:`seqpipe.torch.TensorBatches`.

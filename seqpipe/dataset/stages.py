@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from ..errors import ParameterError, described_type
-from ..ops import GRAPH_ARGUMENTS, Chain, DataNode, Op
+from ..ops import GRAPH_ARGUMENTS, Chain, DataNode, Op, Type
 from ..ops.geometry.base import Geometry
 from ..parts import Part, is_labels
 from ..pipeline.graph import Graph
@@ -26,6 +26,7 @@ __all__ = [
     "OperatorStage",
     "PadStage",
     "chain_of",
+    "check_op",
     "joined",
     "stages_of",
     "with_padding",
@@ -303,6 +304,33 @@ def chain_of(ops: tuple[Any, ...]) -> Chain:
 def joined(first: Chain, second: Chain) -> Chain | None:
     """Return two chains as one whose occurrences are counted over both; None if they fuse differently."""
     return Chain(*first.ops, *second.ops, fuse=first.fuse) if first.fuse == second.fuse else None
+
+
+def check_op(op: Any, parts: Mapping[str, Type], *, is_batched: bool) -> None:
+    """Check that an operator can act on the parts of a data set.
+
+    Args:
+        op: the operator.
+        parts: types of the parts.
+        is_batched: whether it acts on batches.
+
+    Raises:
+        ParameterError: it cannot.
+    """
+    takes = getattr(getattr(op, "traits", None), "takes", "images")
+    if takes == "batches" and not is_batched:
+        raise ParameterError(
+            f"{op.name} mixes the samples of a batch, and there is no batch yet",
+            source="Dataset",
+            advice=f"Call batch() first: .batch(8).map(ops.{type(op).__name__}(…))",
+        )
+    layouts = {one.layout for one in parts.values() if one.layout and one.kind == "images"}
+    if takes == "volumes" and layouts and not any("D" in layout for layout in layouts):
+        raise ParameterError(
+            f"{op.name} transforms volumes, and the samples are frames ({', '.join(sorted(layouts))})",
+            source="Dataset",
+            allowed="operators on images, which process every frame alike",
+        )
 
 
 def stages_of(steps: tuple[Any, ...]) -> tuple[DatasetStage, ...]:
