@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from math import gcd
 from typing import Any, Final
@@ -95,6 +95,8 @@ class WriteJob:
                 yield
             finally:
                 claim.release()
+                with suppress(OSError):  # it holds the job, unless that was refused
+                    own.rmdir()
 
     def _shares_units(self, rank: int, world: int) -> bool:
         """Return whether some number is ``self.rank`` modulo ``self.world`` and ``rank`` modulo ``world``."""

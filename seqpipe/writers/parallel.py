@@ -43,6 +43,6 @@ def mapped(
         for group in groups:
             yield from function(group)
         return
-    with Engine(threads) as engine:
+    with Engine(threads, processes=0) as engine:
         for results in engine.map(function, groups):
             yield from results

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from ..core.param import Param, choice
 from .encoders import Content
@@ -28,6 +27,8 @@ __all__ = [
     "SampleWriter",
     "WriteReport",
 ]
+
+ResultT = TypeVar("ResultT")
 
 _FILES: Final = ("jpg", "png", "webp", "tiff", "npy", "nii.gz")
 _SHARDS: Final[Mapping[str, type[Shard]]] = {"webdataset": TarShard, "parquet": ParquetShard}
@@ -116,10 +117,11 @@ class SampleWriter:
             SeqpipeError: that of ``samples``.
         """
         deliver: Any = self._store if self._shard is None else _encode
-        groups = grouped(samples, self._encoder.together, lambda one: max(1, len(one.members)))
+        source = _UntilError(samples)
+        groups = grouped(source, self._encoder.together, lambda one: max(1, len(one.members)))
         encoded = mapped(lambda group: self._encoder.encoded(group, deliver), groups, self._encoder.threads)
         for unit in units:
-            part = islice(encoded, len(self._job.samples(unit)))
+            part = source.first(encoded, len(self._job.samples(unit)))
             rows = list(self._file_rows(part) if self._shard is None else self._shard_rows(unit, part))
             self._job.finish_unit(unit, rows)
 
@@ -164,6 +166,27 @@ class SampleWriter:
     def _count(self, sample: SampleFiles) -> None:
         self.lost += bool(sample.error)
         self.written += not sample.error
+
+
+class _UntilError:
+    """Items up to the first error, which is raised once all results of earlier items have been taken."""
+
+    def __init__(self, items: Iterable[SampleFiles]) -> None:
+        self._items, self._error = items, cast("Exception | None", None)
+
+    def __iter__(self) -> Iterator[SampleFiles]:
+        try:
+            yield from self._items
+        except Exception as error:
+            self._error = error
+
+    def first(self, results: Iterator[ResultT], count: int) -> Iterator[ResultT]:
+        """Yield the next results; raise the error of the items if there are fewer."""
+        for _ in range(count):
+            if (result := next(results, None)) is None:
+                assert self._error is not None
+                raise self._error
+            yield result
 
 
 def _encode(sample: SampleFiles, member: Member, content: Content) -> bytes:  # noqa: ARG001  as _store
