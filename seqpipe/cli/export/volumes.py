@@ -32,6 +32,7 @@ from ..job.claims import exists_already, made_otherwise
 from ..job.record import OptionDigests, read_entries, record_options, source_key
 from ..output.manifest import Manifest, ManifestRow, manifest_format, read_rows
 from ..terminal.progress import progress_bar, say
+from ..terminal.shard import path_of_shard
 from .report import ExportReport
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
         options.typed(),
     )
     done = _finished(jobs, folder, options, settings)
-    manifest_path = None if options.manifest is None else Path(options.manifest)
+    manifest_path = None if options.manifest is None else path_of_shard(Path(options.manifest), options.shard)
     kept = [
         row
         for row in (read_rows(manifest_path) if options.resume and manifest_path else ())
