@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 import numpy as np
 
-from ..array import IntArray
-from ..core.cached import cached_property
-from ..core.closing import Closing
 from ..core.param import check_list
-from ..errors import ParameterError, SeqpipeError, StateError, described_type
-from ..ops import Type
-from ..pipeline.executor import Executor
-from ..pipeline.fusion import Fuse, Split, split
+from ..errors import ParameterError, StateError, described_type
+from ..pipeline.fusion import Fuse
 from ..readers.collate import RAGGED, Ragged
-from ..readers.params import TORCH_ADAPTER, bytes_ahead, check_index
-from ..readers.report import Report
-from ..sampling import fingerprint
-from ..sampling.dealing import History, SampleOrder
+from ..readers.params import TORCH_ADAPTER, check_index
 from ..sampling.params import EPOCH, check_shard
 from ..video.device import parse_device
 from .arrays import ArrayBatches, PixelLayout, check_pixel_layout, jax_array, numpy_array
-from .compute import Computation
-from .dealt import LAST, Dealt, Last
-from .describe import explained, written
-from .epoch import Epoch, finished
+from .by_index import sample_at, samples_at
+from .dealt import LAST, Last
+from .definition import Definition
+from .epoch import Epoch
 from .params import BATCHES, EVEN, FUSE, GIB, SIZE, STICK, VIEWS
-from .samples import Samples, collated, first_error
-from .source import ReadResult, SampleSource
+from .samples import Samples
 from .stages import (
     DatasetStage,
     Function,
@@ -42,57 +32,23 @@ from .stages import (
     TransferStage,
     chain_of,
     check_operators,
-    stages_of,
-    with_padding,
 )
 from .state import loaded
 
 if TYPE_CHECKING:
     from ..ops import DataNode
+    from ..writers.run import WriteReport
 
 __all__ = ["Dataset"]
 
-_GROUP = 8  # samples that are read together without batch()
 
-
-@dataclass(frozen=True, eq=False)
-class Dataset(Closing):
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset(Definition):
     """Samples of a source, operators on them, and their batches: an immutable description, without position or threads.
 
     Every method returns another data set, which shares the source. Samples and draws depend on (seed, epoch, index)
     only: not on ranks, batch size, workers, threads or interruptions.
-
-    Attributes:
-        source: the source.
-        steps: operators, graphs and functions, in order.
-        batched_at: number of steps before ``batch``; None without.
-        batch_size: samples in a batch; None without ``batch``.
-        last: policy for an incomplete last batch.
-        ragged: samples of different shapes: a "list", or "pad" to one size with a mask.
-        rank: number of this process.
-        world: number of processes that share every epoch.
-        even: whether all ranks get equally many samples.
-        stick: whether a rank reads the same samples in every epoch.
-        read_ahead: number of batches that are read ahead.
-        gib: memory limit of batches that are read ahead; None for a quarter of the device's memory.
-        fusing: how far operators may be fused with decoding.
     """
-
-    source: SampleSource
-    steps: tuple[DatasetStage, ...] = ()
-    batched_at: int | None = None
-    batch_size: int | None = None
-    last: Last = "partial"
-    ragged: Ragged = "list"
-    rank: int = 0
-    world: int = 1
-    even: bool = False
-    stick: bool = False
-    read_ahead: int = 2
-    gib: float | None = None
-    fusing: Fuse = "surface"
-    _open: list[ref[Executor]] = field(default_factory=list, init=False, repr=False)
-    _told: set[str] = field(default_factory=set, init=False, repr=False)
 
     # ---------------------------------------------------------------- description
 
@@ -264,109 +220,6 @@ class Dataset(Closing):
             object.__setattr__(result, shared, getattr(self, shared))
         return result
 
-    # ---------------------------------------------------------------- facts
-
-    @property
-    def title(self) -> str:
-        """Name of the source."""
-        return self.source.name
-
-    @property
-    def size(self) -> int:
-        """Number of samples of an epoch over all ranks; indices are 0 to ``size - 1``."""
-        return self.source.size
-
-    @property
-    def device(self) -> str:
-        """Device of the samples' arrays."""
-        return ([s.device for s in self.steps if isinstance(s, TransferStage)] or [self.source.device])[-1]
-
-    @property
-    def is_single(self) -> bool:
-        """Whether iteration gives single samples, as there is no ``batch``."""
-        return self.batch_size is None
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes of videos; a name's position is its label."""
-        return tuple(getattr(self.source, "classes", ()))
-
-    @property
-    def types(self) -> dict[str, Type]:
-        """Type of each part of a sample before operators: kind, layout, dtype, device and shape, as far as known."""
-        return dict(self.source.parts)
-
-    def __len__(self) -> int:
-        """Number of batches of this rank in an epoch; of samples without ``batch``."""
-        dealt = self.dealt()
-        count: int | None = dealt.length(0) if self.is_single else dealt.batches(0)
-        if count is None:
-            raise TypeError(f"the length of {self.title} is unknown")
-        return count
-
-    @cached_property
-    def order(self) -> SampleOrder:
-        """The order of the samples."""
-        source = self.source
-        return SampleOrder(
-            size=source.size,
-            seed=source.seed,
-            shuffle=source.shuffle,
-            unit=source.unit,
-            mix=max(1, source.mix),
-            mixes=source.mix > 0,
-        )
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Digest of everything that determines the samples; rank, world, batch size, device and workers do not."""
-        order = self.order
-        steps = tuple(step for step in self.steps if not isinstance(step, TransferStage))
-        chain = [stage.facts for stage in stages_of(steps)]
-        return fingerprint(
-            **self.source.facts,
-            seed=order.seed,
-            shuffle=order.shuffle,
-            unit=[order.unit, order.mix, order.mixes],
-            **({"chain": chain} if chain else {}),
-        )
-
-    @cached_property
-    def stages(self) -> tuple[DatasetStage, ...]:
-        """The steps, with neighboring chains as one."""
-        return stages_of(self.steps)
-
-    @cached_property
-    def fused(self) -> tuple[Split | None, tuple[DatasetStage, ...]]:
-        """The first chain, split into what the source applies and the rest; and the stages that remain."""
-        stages, output = self.stages, getattr(self.source, "output", None)
-        if self.ragged == "pad":
-            steps = self.steps[: self.batched_at]
-            before = sum(len(one.chain.ops) if isinstance(one, OperatorStage) else 1 for one in steps)
-            stages = with_padding(stages, before, getattr(self.source, "fill", 0))
-        first = stages[0] if stages else None
-        if output is None or not isinstance(first, OperatorStage):
-            return None, stages
-        parts = split(first.chain, output, self.fusing, getattr(self.source, "layout", None))
-        rest = () if parts.tail is None else (OperatorStage(parts.tail),)
-        return parts, (*rest, *stages[1:])
-
-    def explain(self) -> str:
-        """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
-        changed = [name for name, one in self.source.parts.items() if one.kind in ("images", "labels")]
-        return explained(*self.fused, self.source.device, changed)
-
-    def report(self) -> Report:
-        """Return the number of sources and samples, and every source or sample that was lost, with the reason."""
-        return self.source.report()
-
-    def stats(self) -> dict[str, Any]:
-        """Return counts of the source, such as decoded frames by backend."""
-        return self.source.stats()
-
-    def __repr__(self) -> str:
-        return written(self.source, self.steps, self.batched_at, self.__dict__)
-
     def _wrong(self, fact: str, *, allowed: str | None = None, advice: str | None = None) -> ParameterError:
         return ParameterError(fact, source="Dataset", allowed=allowed, advice=advice)
 
@@ -426,73 +279,6 @@ class Dataset(Closing):
             )
         return Epoch(self, number, history, own)
 
-    def dealt(self, done: History = (), turn: tuple[int, int] = (0, 1)) -> Any:
-        """Return the source of batches for an executor.
-
-        Args:
-            done: what earlier numbers of ranks have read of the epoch.
-            turn: (number, count) of workers that share the rank's batches in turns.
-        """
-        parts, _ = self.fused
-        limit = bytes_ahead(self.gib, parse_device(self.source.device))
-        own = getattr(self.source, "dealt", None)  # a source that is read from front to back
-        if own is not None:
-            return own(self.batch_size or 1, self.rank, self.world, limit)
-        return Dealt(
-            self.source,
-            self.order,
-            None if parts is None else parts.head,
-            self.rank,
-            self.world,
-            self.batch_size or self._group(limit),
-            last=self.last,
-            even=self.even,
-            stick=self.stick,
-            single=self.is_single or bool(self._by_sample),
-            limit_bytes=limit,
-            done=done,
-            turn=turn,
-            told=self._told,
-        )
-
-    def _group(self, limit: int) -> int:
-        """Return the number of single samples that are read together: fewer where two groups exceed the limit."""
-        parts, _ = self.fused
-        count = min(_GROUP, self.size)
-        head = None if parts is None else parts.head
-        nbytes = self.source.plan(0, np.arange(count), head).nbytes if count else 0
-        return max(1, min(_GROUP, limit * count // max(1, 2 * nbytes)))
-
-    @property
-    def _by_sample(self) -> tuple[DatasetStage, ...]:
-        """The stages up to the last function of the user's, which run sample by sample."""
-        _, rest = self.fused
-        last = max((number for number, stage in enumerate(rest, 1) if isinstance(stage, Function)), default=0)
-        return rest[:last]
-
-    def transform(self) -> Callable[..., tuple[Any, ...]] | None:
-        """Return the function that applies the stages to what the source has read; None if there are none."""
-        _, rest = self.fused
-        if not rest:
-            return None
-        by_sample = rest if self.is_single else self._by_sample
-        return Computation(by_sample, rest[len(by_sample) :], self.finished, self.is_single)
-
-    def finished(self, parts: Mapping[str, Any], epoch: int, index: Any) -> Samples:
-        """Return parts after operators as samples, with what their batch knows and what follows from the index."""
-        known = self.source.metadata(np.atleast_1d(np.asarray(index, np.int64)))
-        if not np.ndim(index):
-            known = {name: value[0] for name, value in known.items()}
-        return finished(parts, known, epoch, index)
-
-    def opened(self, executor: Executor) -> None:
-        """Register an executor, which :meth:`close` stops even if its iterator was dropped while it works."""
-        # references without callbacks, which would lose an interrupt
-        for gone in [one for one in self._open if one() is None]:
-            with suppress(ValueError):  # another thread's
-                self._open.remove(gone)
-        self._open.append(ref(executor))
-
     # ---------------------------------------------------------------- by index
 
     def sample(self, index: int, epoch: int = 0) -> Samples:
@@ -506,15 +292,7 @@ class Dataset(Closing):
             ParameterError: ``index`` is out of range, or an operator does not accept the sample.
             SourceError: the sample cannot be read.
         """
-        index, epoch = check_index(index, self.size), EPOCH.check(epoch)
-        compute = Computation(self.fused[1], (), self.finished, is_single=True)
-        read = self._read(np.array([index], np.int64), epoch, stack=False)
-        ((outcome,),) = compute(epoch=epoch, index=index, value=read)
-        if isinstance(outcome, SeqpipeError):
-            raise outcome
-        if outcome is None:
-            raise self._wrong(f"sample {index} cannot be read", advice="See the data set's report()")
-        return outcome  # type: ignore[no-any-return]  # Samples
+        return sample_at(self, check_index(index, self.size), EPOCH.check(epoch))
 
     def read(self, indices: Any, epoch: int = 0) -> Samples:
         """Read samples by their indices as one batch, whatever rank, order and batch size are.
@@ -529,33 +307,71 @@ class Dataset(Closing):
         """
         given = check_list("indices", indices, f"a list of whole numbers from 0 to {self.size - 1}")
         wanted = np.array([check_index(index, self.size) for index in given], np.int64)
-        epoch = EPOCH.check(epoch)
         if not wanted.size:
             raise self._wrong("read() of no indices", allowed="one index or more")
-        read = self._read(wanted, epoch, stack=True)
-        if (error := first_error(read.outcomes)) is not None:
-            raise error
-        whole = replace(self, batch_size=len(wanted), batched_at=0) if self.is_single else self
-        done = [one for one in read.outcomes if isinstance(one, tuple)]
-        if not done:
-            raise self._wrong("none of the samples can be read", advice="See the data set's report()")
-        stacked = read.stacked if len(done) == len(read.outcomes) else {}
-        batch = collated(done, stacked)
-        compute = whole.transform()
-        if compute is None:
-            result = self.finished(batch.parts, epoch, batch.index)
-        else:
-            value: Any = read if whole._by_sample else (batch.parts, len(read.outcomes) - len(done))
-            (result,) = compute(epoch=epoch, index=batch.index, value=value)
-        result.sources = batch.sources
-        return result
+        return samples_at(self, wanted, EPOCH.check(epoch))
 
-    def _read(self, indices: IntArray, epoch: int, *, stack: bool) -> ReadResult:
-        parts, _ = self.fused
-        plan = self.source.plan(epoch, indices, None if parts is None else parts.head)
-        return self.source.finish(self.source.begin(plan, stack=stack))
+    # ---------------------------------------------------------------- adapters and files
 
-    # ---------------------------------------------------------------- adapters
+    def write(
+        self,
+        folder: str | os.PathLike[str],
+        format: str = "jpg",  # noqa: A002  the field's name
+        *,
+        pattern: str | None = None,
+        parts: Iterable[str] | None = None,
+        quality: int | None = None,
+        image_format: str = "jpg",
+        samples_per_shard: int = 1000,
+        shard_mib: float | None = None,
+        epoch: int = 0,
+        threads: int | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+    ) -> WriteReport:
+        """Write every sample into files, in order of the indices; with :meth:`shard`, this rank's part of them.
+
+        Each file appears when it is complete. ``manifest.jsonl`` lists the files and values of every sample once all
+        are written. A run that was stopped is continued by the same call with ``resume=True``, also on another number
+        of ranks: it writes what is missing. Ranks may write into one folder at once.
+
+        Args:
+            folder: a folder, or a URL such as ``s3://bucket/prefix`` (fsspec; extra ``s3``).
+            format: "jpg", "png", "webp" or "tiff", a file for each frame; "npy", or "nii.gz" for volumes, a file for
+                each part; or shards of samples: "webdataset" (tar) or "parquet" (extra ``parquet``). Labels are png
+                or arrays, never lossy. Other values are in the manifest, and in shards.
+            pattern: names of the files, or keys in shards, with the fields {sample}, {index}, {name}, {stem},
+                {parent}, {position}, {part} and {ext}; by default {stem}/{index:06d}.{ext}, with {parent}/ in front or
+                {sample:08d} where stems are not unique; in shards {sample:08d}.
+            parts: names of the parts to write; by default all.
+            quality: of jpg and webp, 1 to 100; 95 by default.
+            image_format: format of images within shards, as for ``format``.
+            samples_per_shard: samples in a shard.
+            shard_mib: size from which on a shard is divided into several files.
+            epoch: selects random frames, patches and draws.
+            threads: threads that encode; by default one for each core.
+            resume: whether to keep what an earlier run has written.
+            overwrite: whether to replace it.
+
+        Raises:
+            ParameterError: an argument is out of bounds, or the format does not hold a part.
+            OutputError: a file cannot be written, the folder holds other files, or another run writes into it.
+            SourceError: a sample cannot be read, and ``on_error`` is "raise"; finished files stay.
+        """
+        from .write import WriteOptions, write_dataset
+
+        options = WriteOptions(
+            format=format,
+            pattern=pattern,
+            parts=None if parts is None else tuple(check_list("parts", parts, "names of parts")),
+            quality=quality,
+            image_format=image_format,
+            samples_per_shard=samples_per_shard,
+            shard_mib=shard_mib,
+            epoch=epoch,
+            threads=threads,
+        )
+        return write_dataset(self, folder, options, resume=resume, overwrite=overwrite)
 
     def torch(self, layout: str | None = None, device: Any = None, *, pin_memory: bool = False) -> Any:
         """Return the batches as a torch ``IterableDataset`` of dictionaries; see :class:`seqpipe.torch.TensorBatches`.
@@ -585,16 +401,3 @@ class Dataset(Closing):
     def jax(self, layout: PixelLayout | None = None) -> ArrayBatches:
         """Return the batches as dictionaries of JAX arrays on the same device; arguments as for :meth:`numpy`."""
         return ArrayBatches(self, check_pixel_layout(layout, "jax"), jax_array)
-
-    def close(self) -> None:
-        """Stop the threads of all iterators and of the source; the next read starts them again."""
-        for one in list(self._open):
-            if (executor := one()) is not None:
-                executor.stop()
-        self.source.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_open"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _open=[])  # executors belong to their process

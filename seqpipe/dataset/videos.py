@@ -82,6 +82,11 @@ class ClipSource:
         return self.reader.device
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Path or URL of each video."""
+        return self.fetcher.selection.catalog.names
+
+    @property
     def output(self) -> OutputSpec:
         """Color, dtype, size and layout of the frames, which operators may be fused with."""
         return self.reader.output

@@ -190,6 +190,11 @@ class PatchSource:
         return self._selection.cases
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Path or URL of the first part of each volume."""
+        return tuple(next(iter(case.parts.values())) for case in self.cases)
+
+    @property
     def labels(self) -> frozenset[str]:
         """Names of the parts that hold labels."""
         return self._selection.preparation.labels

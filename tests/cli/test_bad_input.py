@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from seqpipe.cli.output import images
+from seqpipe.writers import encoders as images
 from tests.support.media import entry, made
 
 from .written import files, lines, numbers

@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from seqpipe.cli import main
-from seqpipe.cli.input.files import InputFile, find_inputs, temporary_path, write_whole
+from seqpipe.cli.input.files import InputFile, find_inputs
 from seqpipe.errors import OutputError, SeqpipeError
+from seqpipe.writers.files import temporary_path, write_whole
 from tests.support.media import ROOT, made
 
 from .written import files

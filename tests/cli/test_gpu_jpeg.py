@@ -22,10 +22,11 @@ from PIL import Image, JpegImagePlugin
 
 import seqpipe
 from seqpipe.cli.export import frames
-from seqpipe.cli.output import gpu_jpeg, images
 from seqpipe.cli.plan import request
 from seqpipe.errors import BackendError
 from seqpipe.video.device import Device
+from seqpipe.writers import encoders as images
+from seqpipe.writers import gpu_jpeg
 from tests.support.media import made
 
 from .fake_nvimgcodec import FakeCupy, FakeNvimgcodec, in_color

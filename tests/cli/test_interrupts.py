@@ -130,7 +130,7 @@ def test_who_insists_does_not_wait_for_an_end_that_does_not_come(tmp_path):
     """What is under way is tidied away all the same."""
     afterwards = "\n        ".join(
         [
-            "from seqpipe.core.whole_file import replacing; from seqpipe.cli.job.lock import locked",
+            "from seqpipe.core.whole_file import replacing; from seqpipe.writers.lock import locked",
             "with locked(Path(sys.argv[1]), 'it'), replacing(Path(sys.argv[1])) as part:",
             "    part.touch(); print(len(list(part.parent.iterdir())), flush=True); time.sleep(60)",
         ]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli.job import lock
-from seqpipe.cli.job.lock import locked
 from seqpipe.cli.job.record import OptionDigests, read_entries, record_options
 from seqpipe.errors import OutputError
+from seqpipe.writers import lock
+from seqpipe.writers.lock import locked
 from tests.support.deep import deep
 from tests.support.media import made
 
@@ -25,7 +25,7 @@ from .written import files
 HOLD = """
 import sys, time
 from pathlib import Path
-from seqpipe.cli.job.lock import locked
+from seqpipe.writers.lock import locked
 with locked(Path(sys.argv[1]), "it"):
     print("held", flush=True)
     time.sleep(60)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.cli.plan.pattern import FIELDS, Pattern, default_pattern
 from seqpipe.errors import OutputError, ParameterError
+from seqpipe.writers.pattern import FIELDS, Pattern, default_pattern
 
 VALUES = {
     "name": "clip.mp4",

@@ -135,7 +135,7 @@ def _compiler() -> Finding:
 
 
 def _gpu_jpeg() -> Finding:
-    from ..output.gpu_jpeg import gpu_jpeg, nvimgcodec_version
+    from ...writers.gpu_jpeg import gpu_jpeg, nvimgcodec_version
 
     try:
         gpu_jpeg(0)

@@ -8,7 +8,7 @@ import click
 
 from ...video.convert.output import INTEGER_DTYPE
 from ...volume.axes import AXIS
-from ..output.images import ENCODE, FORMAT, QUALITY
+from ...writers.encoders import ENCODE, FORMAT, QUALITY
 from ..terminal import options
 from .shared_options import exporting
 

@@ -9,7 +9,7 @@ import click
 
 from ...core.param import Param, choice
 from ...flow.params import BACKEND, DIRECTION, OUTPUT_GRID, PRESET
-from ..output.images import QUALITY
+from ...writers.encoders import QUALITY
 from ..terminal.options import option
 from .shared_options import exporting
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +16,7 @@ from ..input.files import InputFile, find_inputs
 from ..input.volumes import check_volume, split
 from ..terminal import options
 from ..terminal.progress import say
+from ..terminal.shard import ShardNumbers, of_shard, path_of_shard, shard
 from ..terminal.wording import worded
 
 if TYPE_CHECKING:
@@ -33,11 +35,17 @@ __all__ = ["index"]
     help="Decode each video once on the CPU and store which packets are damaged; GPU decoders conceal some damage.",
 )
 @options.option(STREAM)
+@shard
 @click.option(
     "--register",
     type=click.Path(dir_okay=False),
     help="Also collect the indexes in this file, to share with others who have the videos: its paths are relative to "
     "its folder. Datasets find it by themselves if it is named seqpipe.register and lies in their folder.",
+)
+@click.option(
+    "--merge",
+    is_flag=True,
+    help="Join registers: PATH are those of parts, and their entries are added to --register.",
 )
 @options.jobs
 @options.json_lines
@@ -46,7 +54,9 @@ def index(
     paths: tuple[str, ...],
     verify: bool,
     stream: int | None,
+    shard: ShardNumbers | None,
     register: str | None,
+    merge: bool,
     jobs: int | None,
     as_json: bool,
     cache_dir: str | None,
@@ -57,6 +67,7 @@ def index(
 
     With --register, indexes are collected in one file for a team or a cluster, where a dataset of these videos finds
     them. Its current entries are kept, so an interrupted run continues where it was, and several may add to one file.
+    With --shard, each job has a register of its own, named by its numbers: seqpipe index --merge joins them.
 
     PATH is a file, a folder (searched recursively), a URL, a pattern in quotes, or - for standard input; write --
     before names that begin with a dash.
@@ -69,7 +80,12 @@ def index(
         raise ParameterError(
             "a register holds the best video of each file", advice="Leave out --stream or --register"
         )
-    volumes, items = split(find_inputs(paths))
+    if merge:
+        _merge(paths, register, as_json=as_json)
+        return
+    if register is not None:
+        register = str(path_of_shard(Path(register), shard))
+    volumes, items = split(of_shard(list(find_inputs(paths)), shard))
     counts: Counter[str] = Counter()
     with contextlib.ExitStack() as closing:
         shared = None if register is None else closing.enter_context(SharedRegister(register, add=True))
@@ -88,6 +104,24 @@ def index(
         click.echo(json.dumps({"type": "summary", **summary}))
     say(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".")
     click.get_current_context().exit(1 if counts["failed"] else 0)
+
+
+def _merge(paths: tuple[str, ...], register: str | None, *, as_json: bool) -> None:
+    """Add the entries of registers to another one."""
+    from ...video.index.shared import SharedRegister
+
+    if register is None:
+        raise ParameterError("merge=True needs a register to add to", allowed="--register FILE")
+    added = 0
+    with SharedRegister(register, add=True) as shared:
+        for path in paths:
+            count = shared.add_from(path)
+            added += count
+            if as_json:
+                click.echo(json.dumps({"type": "register", "source": path, "added": count}))
+    if as_json:
+        click.echo(json.dumps({"type": "summary", "registers": len(paths), "added": added}))
+    say(f"{added:,} entries of {len(paths):,} registers added to {printable(register)}.")
 
 
 def _tell(

@@ -11,9 +11,10 @@ import click
 from ...sampling.params import COUNT, EVERY, FPS, MIN_MOTION, SEQUENCE_LENGTH, STEP, STRIDE
 from ...video.convert.output import MAX_SIDE, SHORT_SIDE
 from ...video.device import DECODE, STREAM
-from ..plan.pattern import FIELDS
+from ...writers.pattern import FIELDS
 from ..terminal import options
 from ..terminal.grouped_help import GroupedCommand
+from ..terminal.shard import shard
 from ..terminal.time import MARK, TIMES
 
 __all__ = ["OptionAdder", "exporting"]
@@ -135,7 +136,7 @@ def exporting(
         own: its other options by heading; in the help they stand after the selection of frames and their size.
     """
     headings: Mapping[str, Seq[OptionAdder]] = {
-        "Input": (options.files_from,),
+        "Input": (options.files_from, shard),
         "Output": (_OUT, *output),
         "Frames": _FRAMES,
         "Size": _SIZE,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
 from ...errors import ParameterError
 from ...sequence import Sequence
-from ..output.images import Content, Encoder, EncoderSetup, write_jpeg
+from ...writers.encoders import Content, Encoder, EncoderSetup, write_jpeg
 from ..plan.request import Options
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from ...video.device import Device
 from ...video.engine.engine import available_cores
 from ...video.mp4_writer import write_mp4
 from ...video.reader import VideoReader
-from ..input.files import write_whole
-from ..output.images import thumbnail
+from ...writers.encoders import thumbnail
+from ...writers.files import write_whole
 from ..output.sheet import THUMBNAIL_WIDTH, Thumbnail
 from ..plan.source_plan import SourcePlan
 from .flow import FlowEncoder

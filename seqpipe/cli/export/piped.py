@@ -25,7 +25,8 @@ from ...video.device import Device
 from ...video.engine.engine import available_cores
 from ...video.frame_stream import FramePainter, FrameStream, StreamFrame
 from ...video.mp4_writer import write_mp4
-from ..input.files import InputFile, write_whole
+from ...writers.files import write_whole
+from ..input.files import InputFile
 from ..input.standard_input import standard_input
 from ..job.claims import exists_already, refuse_collisions, reserved
 from ..job.record import OptionDigests, record_options

@@ -17,7 +17,8 @@ from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeEr
 from ...video.engine.engine import Engine, available_cores
 from ...video.packet_index import PacketIndex
 from ...video.reader import VideoReader
-from ..input.files import InputFile, find_inputs, write_whole
+from ...writers.files import write_whole
+from ..input.files import InputFile, find_inputs
 from ..input.indexing import for_each_index
 from ..input.standard_input import standard_input
 from ..input.volumes import refuse_mixture, split
@@ -27,8 +28,9 @@ from ..job.resume import Finished, finished
 from ..output.manifest import Manifest, ManifestRow, manifest_exists, read_rows
 from ..output.sheet import Gallery, Panel
 from ..plan.request import ExportRequest, Options
-from ..plan.source_plan import SourcePlan, first_existing, make_plan
+from ..plan.source_plan import SourcePlan, check_told_apart, first_existing, make_plan
 from ..terminal.progress import progress_bar
+from ..terminal.shard import of_shard
 from .frames import ExportWork, SourceOutcome
 from .report import ExportReport
 from .source import export_source
@@ -52,7 +54,10 @@ def run(options: Options) -> int:
         SeqpipeError: the first error of an input, with ``--on-error raise``.
         KeyboardInterrupt: interrupted; every file is complete and has its row in the manifest.
     """
-    items = list(find_inputs(options.paths, streamed=True))
+    everything = list(find_inputs(options.paths, streamed=True))
+    items = of_shard(everything, options.shard)
+    if options.shard is not None:
+        check_told_apart(everything, options)
     if any(isinstance(item, InputFile) and item.path == "-" for item in items):
         return _run_stream(options, items)
     volumes, others = split(items) if options.takes_volumes else ([], items)

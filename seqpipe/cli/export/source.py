@@ -14,8 +14,8 @@ from ...errors import SeqpipeError
 from ...sequence import Sequence
 from ...video.device import Device
 from ...video.engine.engine import Engine
-from ..input.files import write_whole
-from ..output.images import thumbnail
+from ...writers.encoders import thumbnail
+from ...writers.files import write_whole
 from ..output.manifest import ManifestRow
 from ..output.sheet import THUMBNAIL_WIDTH, Thumbnail
 from ..plan.source_plan import SourcePlan

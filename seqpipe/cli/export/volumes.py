@@ -23,14 +23,16 @@ from ...volume.axes import AXES
 from ...volume.formats.write import content
 from ...volume.reader import VolumeReader
 from ...volume.slice_images import as_real, montage, slice_image, window_of, windowed
-from ..input.files import InputFile, write_whole
+from ...writers.encoders import Encoder, check_ending, encoder
+from ...writers.files import write_whole
+from ...writers.lock import locked
+from ...writers.pattern import Pattern
+from ..input.files import InputFile
 from ..job.claims import exists_already, made_otherwise
-from ..job.lock import locked
 from ..job.record import OptionDigests, read_entries, record_options, source_key
-from ..output.images import Encoder, check_ending, encoder
 from ..output.manifest import Manifest, ManifestRow, manifest_format, read_rows
-from ..plan.pattern import Pattern
 from ..terminal.progress import progress_bar, say
+from ..terminal.shard import path_of_shard
 from .report import ExportReport
 
 if TYPE_CHECKING:
@@ -128,7 +130,7 @@ def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeErr
         options.typed(),
     )
     done = _finished(jobs, folder, options, settings)
-    manifest_path = None if options.manifest is None else Path(options.manifest)
+    manifest_path = None if options.manifest is None else path_of_shard(Path(options.manifest), options.shard)
     kept = [
         row
         for row in (read_rows(manifest_path) if options.resume and manifest_path else ())

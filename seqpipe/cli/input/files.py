@@ -1,22 +1,16 @@
-"""Input files, found in folders, and atomic output files: only complete files become visible."""
+"""Input files, found in folders."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import glob
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from ...core.content import HEAD, volume_kind
-from ...core.whole_file import open_new, replacing
 from ...errors import (
-    OutputError,
     SeqpipeError,
     SourceError,
     SourceNotFoundError,
@@ -26,7 +20,7 @@ from ...errors import (
 from ...video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
 from ..terminal.progress import say
 
-__all__ = ["InputFile", "find_inputs", "output_errors", "temporary_path", "write_whole"]
+__all__ = ["InputFile", "find_inputs"]
 
 _VOLUME_ENDINGS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd")
 _DICOM_ENDINGS = ("", ".dcm", ".ima")
@@ -161,57 +155,3 @@ def _is_series(folder: Path, names: Iterable[str]) -> bool:
             return volume_kind(file.read(HEAD)) == "dicom"
     except OSError:
         return False
-
-
-def temporary_path(path: Path, ending: str) -> Path:
-    """The hidden file of some ending next to a path. Its name is a digest, so it is never too long."""
-    digest = hashlib.sha1(os.fsencode(path.name), usedforsecurity=False).hexdigest()
-    return path.with_name(f".{digest}.{ending}")
-
-
-@contextlib.contextmanager
-def output_errors(path: Path) -> Iterator[None]:
-    """Convert an ``OSError`` of the block into an error that names the file.
-
-    Raises:
-        OutputError: the block raised it, or an ``OSError``.
-    """
-    try:
-        yield
-    except SeqpipeError:
-        raise
-    except OSError as error:
-        # NumPy's short writes have no error number: "400 requested and 200 written"
-        reason = error.strerror or f"the disk is full or cannot be written: {error}"
-        advice = "Free space or choose a writable folder; --resume then continues from here"
-        if error.errno == errno.ENAMETOOLONG:
-            advice = "Use shorter names, by --out or --pattern"
-        elif error.errno in (errno.EEXIST, errno.ENOTDIR, errno.EISDIR) and (taken := _file_above(path)):
-            reason, advice = f"{printable(str(taken))} is a file, not a folder", "Choose another --out"
-        raise OutputError(f"cannot write {printable(str(path))} ({reason})", advice=advice) from error
-
-
-def _file_above(path: Path) -> Path | None:
-    """The file that stands where a path needs a folder, if any."""
-    return next((folder for folder in (path, *path.parents) if folder.is_file()), None)
-
-
-def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
-    """Write a temporary file next to a path, and rename it once it is complete.
-
-    Args:
-        path: the file; its folder is created if it is missing, and an existing file is replaced.
-        write: writes the content into a binary file.
-
-    Returns:
-        The file's size in bytes.
-
-    Raises:
-        OutputError: the folder is not a folder or not writable, or the disk is full. No file is left behind.
-    """
-    partial = temporary_path(path, "part")  # --resume replaces the temporary file of a killed run
-    with output_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, temporary=partial), open_new(partial) as file:
-            write(file)
-            return file.tell()

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from ...core.interrupts import cleanup_on_exit
 from ...errors import OutputError, printable
-from ..input.files import output_errors
+from ...writers.files import output_errors
+from ...writers.lock import ADVICE, WAIT_S, Lock, locked
 from ..output.manifest import written_by_manifest
 from ..plan.request import ExportRequest
 from ..plan.source_plan import SourcePlan, check_collisions
-from .lock import ADVICE, WAIT_S, Lock, locked
 from .record import RECORD, SHEET, OptionDigests, RecordEntry, internal_path
 
 __all__ = ["claimed", "exists_already", "internal_names", "made_otherwise", "refuse_collisions", "reserved"]

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ...core.json_text import parse_json
-from ..input.files import output_errors, write_whole
+from ...writers.files import output_errors, write_whole
+from ...writers.lock import WAIT_S, locked
 from ..plan.request import ExportRequest
-from .lock import WAIT_S, locked
 
 __all__ = [
     "RECORD",

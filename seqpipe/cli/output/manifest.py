@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Final, Literal
 
 from ...core.json_text import parse_json
 from ...errors import BackendError, ManifestError, ParameterError
-from ..input.files import output_errors, write_whole
+from ...writers.files import output_errors, write_whole
 
 __all__ = [
     "Manifest",

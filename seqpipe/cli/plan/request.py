@@ -10,17 +10,18 @@ from ...errors import ParameterError
 from ...video.convert.output import Color, OutputSpec, transposed
 from ...video.device import DecodeChoice, Device, parse_devices
 from ...volume.axes import SliceAxis
-from ..output.images import Encode, Encoder, check_ending, encoder
+from ...writers.encoders import Encode, Encoder, check_ending, encoder
+from ...writers.pattern import Pattern, default_pattern
 from ..output.manifest import manifest_format
+from ..terminal.shard import ShardNumbers, path_of_shard
 from ..terminal.time import Mark
-from .pattern import Pattern, default_pattern
 from .select import FrameSelection, TimeRange
 
 __all__ = ["ExportRequest", "Options"]
 
 _WITHOUT_EFFECT: Final = (
     *("paths", "out", "jobs", "device", "decode", "encode", "manifest", "resume", "overwrite", "on_error"),
-    *("contact_sheet", "sheet_grid", "dry_run", "as_json", "cache_dir", "register"),
+    *("contact_sheet", "sheet_grid", "dry_run", "as_json", "cache_dir", "register", "shard"),
 )
 """Options that change neither the content of a file nor its name."""
 _BETWEEN: Final = {"size": "x", "montage": "x", "crop": ":"}
@@ -69,6 +70,7 @@ class Options:
     as_json: bool
     cache_dir: str | None
     register: str | None = None
+    shard: ShardNumbers | None = None
     axis: SliceAxis = "axial"
     window: tuple[float, float] | None = None
     mip: bool = False
@@ -169,9 +171,14 @@ class ExportRequest:
             sequences=selection.sequences, packed=writer.packed, whole=writer.streamed
         )
         check_ending(pattern, writer.name)
-        manifest = None if options.manifest is None else Path(options.manifest)
+        manifest = None if options.manifest is None else path_of_shard(Path(options.manifest), options.shard)
         if manifest is not None:
             manifest_format(manifest)
+        if options.contact_sheet and options.shard is not None:
+            raise ParameterError(
+                "--contact-sheet and --shard exclude one another: the jobs of one folder would share one sheet",
+                allowed="one of them",
+            )
         return cls(
             options,
             selection,

@@ -14,19 +14,26 @@ from typing import Any
 import numpy as np
 
 from ...array import FloatArray, IntArray
-from ...errors import FrameRangeError, OutputError, printable
+from ...errors import FrameRangeError, OutputError, SeqpipeError, printable
 from ...sampling.clock import clock_text
 from ...video.packet_index import PacketIndex
+from ...writers.pattern import Pattern
 from ..input.files import InputFile
 from ..output.manifest import ManifestRow
-from .pattern import Pattern
 from .request import ExportRequest, Options
 from .select import MotionArray
 
 _PRINTF = re.compile(r"%(\d*d)")
 """A number in the patterns of ffmpeg."""
 
-__all__ = ["SourcePlan", "check_collisions", "first_existing", "make_plan", "single_frame"]
+__all__ = [
+    "SourcePlan",
+    "check_collisions",
+    "check_told_apart",
+    "first_existing",
+    "make_plan",
+    "single_frame",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +234,29 @@ def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
             if name in seen:
                 raise _collision(name, seen[name], (plan, file))
             seen[name] = plan, file
+
+
+def check_told_apart(items: Seq[InputFile | SeqpipeError], options: Options) -> None:
+    """Check that the pattern names the files of each input differently, for jobs that see only a part of the inputs.
+
+    Raises:
+        OutputError: it does not; the message names two inputs.
+    """
+    pattern = Pattern(options.pattern or "{stem}", sequences=True)
+    used = [field for field in ("name", "stem", "parent") if field in pattern.fields]
+    seen: dict[tuple[str, ...], InputFile] = {}
+    for item in items:
+        if isinstance(item, InputFile):
+            other = seen.setdefault(tuple(getattr(item, field) for field in used), item)
+            if other is not item:
+                raise OutputError(
+                    f"{printable(other.path)} and {printable(item.path)} could have files of the same names: "
+                    f"jobs with --shard do not see each other's",
+                    allowed="patterns that tell inputs apart, with {stem}, {name} or {parent}",
+                    advice=f"Give a --pattern with more of these; now it is '{pattern.text}/…'"
+                    if options.pattern is None
+                    else f"Give a --pattern with more of these; now it is '{pattern.text}'",
+                )
 
 
 def first_existing(plans: Seq[SourcePlan], folder: Path, *others: str) -> Path | None:

@@ -53,4 +53,8 @@ def _as_options(clause: str, known: Collection[str]) -> str:
 
 def _option(match: re.Match[str]) -> str:
     flag = f"--{(match['name'] or match['bare']).replace('_', '-')}"
-    return flag if match["bare"] or match["value"] == "…" else f"{flag} {match['value'].strip(chr(39))}"
+    return (
+        flag
+        if match["bare"] or match["value"] in ("…", "True")
+        else f"{flag} {match['value'].strip(chr(39))}"
+    )

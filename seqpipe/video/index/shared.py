@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...core.closing import Closing
 from ...core.param import check_path
-from ...errors import BackendError, OutputError, SourceNotFoundError
+from ...errors import BackendError, OutputError, SourceNotFoundError, UnreadableSourceError
 from ..packet_index import PacketIndex
 from ..probe.facts import Facts
 from ..source.source import Source, Stamp, digest_of_ends
@@ -166,6 +166,59 @@ class SharedRegister(Closing):
             if time.monotonic() - self._written_s >= _COMMIT_S:
                 self._write()
 
+    def add_from(self, path: str) -> int:
+        """Add the entries of another register that this one does not have as complete; returns their number.
+
+        Args:
+            path: path of the other register.
+
+        Raises:
+            SourceError: it does not exist, is not a register, or an entry is damaged.
+            OutputError: this register cannot be written.
+        """
+        with SharedRegister(find_register(path, None) or "") as other:
+            columns = "path, size, tag, ends, facts, checksum, whole, verified"
+            rows = other._rows(f"SELECT {columns}, packed FROM files JOIN indexes USING (path)")
+            if not rows and not other._rows("SELECT name FROM sqlite_master WHERE name = 'files'"):
+                raise UnreadableSourceError(
+                    "it is not a register",
+                    source=path,
+                    advice="Give files that seqpipe index --register wrote",
+                )
+            before = {
+                row[0]: row[1:] for row in self._rows("SELECT path, size, tag, whole, verified FROM files")
+            }
+            added = 0
+            for row in rows:
+                key = self._key(other._name(row[0]))
+                size, tag, whole, verified = before.get(key, (None, None, 0, 0))
+                if (size, tag) != row[1:3] or (whole, verified) < row[6:8]:
+                    self._add_row(key, row, path)
+                    added += 1
+        with self._lock:
+            self._write()
+        return added
+
+    def _add_row(self, key: str, row: tuple[Any, ...], path: str) -> None:
+        """Add an entry of another register under the key that it has in this one."""
+        name, size, tag, ends, facts, _, whole, verified, packed = row
+        try:
+            data = memoryview(bytearray(zlib.decompress(packed)))
+            header = read_header(data)
+            if tuple(header["stamp"]) != (name, size, tag) or row[5] != _checksum(name, size, tag, facts):
+                raise Damaged("its parts do not belong together")
+            if key != name:
+                packed = zlib.compress(pack(unpack(data, header), (key, size, tag)), 1)
+        except (Damaged, KeyError, TypeError, ValueError, zlib.error) as error:
+            raise UnreadableSourceError(
+                f"the entry of {name} is damaged or of another version ({error})",
+                source=path,
+                advice="Build it again: seqpipe index --register FILE PATH...",
+            ) from error
+        own = (key, size, tag, ends, facts, _checksum(key, size, tag, facts), whole, verified)
+        with self._lock:
+            self._waiting.append((own, (key, packed)))
+
     def _write(self) -> None:
         """Write pending entries in one transaction."""
         import sqlite3
@@ -241,6 +294,10 @@ class SharedRegister(Closing):
             source=self.path,
             advice="Name a register, or a new file in a folder that you may write to",
         )
+
+    def _name(self, key: str) -> str:
+        """Return the path or URL of a key."""
+        return key if "://" in key else os.path.normpath(os.path.join(self._folder, key))  # noqa: PTH118  text
 
     def _key(self, name: str) -> str:
         """Return the key of a file in the register."""

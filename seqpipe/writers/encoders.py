@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
 
-from ...core.param import Param, choice
-from ...errors import BackendError, OutputError, ParameterError
+from ..core.param import Param, choice
+from ..errors import BackendError, OutputError, ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ...array import Array
-    from ...sequence import Sequence
-    from ...video.convert.output import Color
-    from ...video.device import Device
+    from ..array import Array
+    from ..sequence import Sequence
+    from ..video.convert.output import Color
+    from ..video.device import Device
 
 __all__ = [
     "ENCODE",
@@ -261,8 +261,9 @@ def _jpeg(pixels: np.ndarray[Any, Any], quality: int) -> bytes:
     import numpy as np
     import simplejpeg
 
+    color, chroma = ("GRAY", "Gray") if pixels.shape[2] == 1 else ("RGB", "420")
     encoded: bytes = simplejpeg.encode_jpeg(
-        np.ascontiguousarray(pixels), quality, "RGB", "420", fastdct=False
+        np.ascontiguousarray(pixels), quality, color, chroma, fastdct=False
     )
     return encoded
 
@@ -283,7 +284,7 @@ def _write_bytes(content: bytes, file: BinaryIO) -> None:
 
 
 def write_jpeg(pixels: np.ndarray[Any, Any], file: BinaryIO, quality: int) -> None:
-    """Write an RGB image ``(H, W, 3)`` of uint8."""
+    """Write an RGB or gray image ``(H, W, C)`` of uint8."""
     file.write(_jpeg(pixels, quality))
 
 
@@ -310,8 +311,12 @@ def _write_tiff(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # no
 
 def _write_cv2(sequence: Sequence, file: BinaryIO, ending: str, settings: list[int]) -> None:
     import cv2
+    import numpy as np
 
-    done, encoded = cv2.imencode(f".{ending}", cv2.cvtColor(sequence.numpy(), cv2.COLOR_RGB2BGR), settings)
+    pixels = sequence.numpy()
+    if pixels.shape[2] > 1:
+        pixels = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR if pixels.shape[2] == 3 else cv2.COLOR_RGBA2BGRA)
+    done, encoded = cv2.imencode(f".{ending}", np.ascontiguousarray(pixels), settings)
     if not done:
         raise OutputError(f"OpenCV cannot encode this frame as {ending}", source=sequence.source)
     file.write(encoded.data)
@@ -332,7 +337,7 @@ def _write_npz(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noq
 
 
 def _write_nifti(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
-    from ...volume.formats.write import content
+    from ..volume.formats.write import content
 
     file.write(content(sequence, ".nii.gz"))
 

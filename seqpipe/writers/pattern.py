@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from ...errors import OutputError, ParameterError
+from ..errors import OutputError, ParameterError
 
 __all__ = ["FIELDS", "Pattern", "default_pattern"]
 
@@ -29,17 +29,16 @@ FIELDS: Final[Mapping[str, str]] = {
 _WIDEST: Final = 3  # digits of a field's width, limited to bound time and memory
 _TO_NORMALIZE: Final = frozenset({"", ".", ".."})
 _SEQUENCE_FIELDS = {"sequence", "position"}
-_SAMPLE: Final[Mapping[str, str | int]] = {
-    name: "x" if name in ("name", "stem", "parent", "ext") else 0 for name in FIELDS
-}
+_TEXTS: Final = ("name", "stem", "parent", "ext", "part")
 
 
 class Pattern:
     """A checked ``--pattern``.
 
     Args:
-        text: a format string over :data:`FIELDS`, relative to the output folder.
+        text: a format string over the fields, relative to the output folder.
         sequences: whether sequences are exported, which have the fields ``sequence`` and ``position``.
+        known: the fields and what they stand for.
 
     Attributes:
         text: the format string.
@@ -49,19 +48,19 @@ class Pattern:
         ParameterError: the format string is invalid, names an unknown field, or leads out of the output folder.
     """
 
-    def __init__(self, text: str, *, sequences: bool) -> None:
+    def __init__(self, text: str, *, sequences: bool, known: Mapping[str, str] = FIELDS) -> None:
         self.text = text
         self.fields = frozenset(_fields(text))
         for field in _fields(text):
-            if field not in FIELDS:
-                raise _invalid(text, f"has the unknown field {{{field}}}")
+            if field not in known:
+                raise _invalid(text, f"has the unknown field {{{field}}}", known)
             if field in _SEQUENCE_FIELDS and not sequences:
                 raise ParameterError(
                     f"pattern={text!r} uses {{{field}}}, but frames are exported, not sequences",
                     advice="Remove the field, or export sequences with --sequence-length",
                 )
         try:
-            sample = text.format_map(_SAMPLE)
+            sample = text.format_map({name: "x" if name in _TEXTS else 0 for name in known})
         except (ValueError, TypeError) as error:
             raise _invalid(text, f"cannot be formatted ({error})") from error
         if _escapes(sample) or sample.endswith("/"):
@@ -117,8 +116,8 @@ def _fields(text: str) -> list[str]:
     return [field for _, field, _, _ in parsed if field is not None] + nested
 
 
-def _invalid(text: str, fact: str) -> ParameterError:
-    allowed = ", ".join(f"{{{name}}}" for name in FIELDS)
+def _invalid(text: str, fact: str, known: Mapping[str, str] = FIELDS) -> ParameterError:
+    allowed = ", ".join(f"{{{name}}}" for name in known)
     return ParameterError(f"pattern={text!r} {fact}", allowed=f"the fields {allowed}, such as {{index:06d}}")
 
 

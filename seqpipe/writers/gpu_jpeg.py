@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...array import Array
-from ...core.kernel import load_cupy
-from ...errors import BackendError
-from ...video.engine.engine import available_cores
+from ..array import Array
+from ..core.kernel import load_cupy
+from ..errors import BackendError
+from ..video.engine.engine import available_cores
 
 __all__ = ["GpuJpeg", "gpu_jpeg", "nvimgcodec_version"]
 

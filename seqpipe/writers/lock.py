@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ...core.interrupts import cleanup_on_exit
-from ...errors import OutputError
-from ..input.files import output_errors, temporary_path
+from ..core.interrupts import cleanup_on_exit
+from ..errors import OutputError
+from .files import output_errors, temporary_path
 
 __all__ = ["ADVICE", "WAIT_S", "Lock", "locked"]
 

@@ -1,0 +1,62 @@
+"""Reading samples by their indices, without an order, ranks or threads that read ahead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..array import IntArray
+from ..errors import ParameterError, SeqpipeError
+from .compute import Computation
+from .samples import Samples, collated, first_error
+from .source import ReadResult
+
+__all__ = ["sample_at", "samples_at"]
+
+
+def sample_at(dataset: Any, index: int, epoch: int) -> Samples:
+    """Return one sample of a :class:`seqpipe.dataset.Dataset`; see :meth:`seqpipe.dataset.Dataset.sample`."""
+    compute = Computation(dataset.fused[1], (), dataset.finished, is_single=True)
+    read = _read(dataset, np.array([index], np.int64), epoch, stack=False)
+    ((outcome,),) = compute(epoch=epoch, index=index, value=read)
+    if isinstance(outcome, SeqpipeError):
+        raise outcome
+    if outcome is None:
+        raise _unreadable(f"sample {index}")
+    return outcome  # type: ignore[no-any-return]  # Samples
+
+
+def samples_at(dataset: Any, indices: IntArray, epoch: int) -> Samples:
+    """Return samples of a data set as one batch; see :meth:`seqpipe.dataset.Dataset.read`."""
+    read = _read(dataset, indices, epoch, stack=True)
+    if (error := first_error(read.outcomes)) is not None:
+        raise error
+    whole = replace(dataset, batch_size=len(indices), batched_at=0) if dataset.is_single else dataset
+    done = [one for one in read.outcomes if isinstance(one, tuple)]
+    if not done:
+        raise _unreadable("none of the samples")
+    stacked = read.stacked if len(done) == len(read.outcomes) else {}
+    batch = collated(done, stacked)
+    compute = whole.transform()
+    result: Samples
+    if compute is None:
+        result = dataset.finished(batch.parts, epoch, batch.index)
+    else:
+        value: Any = read if whole.by_sample else (batch.parts, len(read.outcomes) - len(done))
+        (result,) = compute(epoch=epoch, index=batch.index, value=value)
+    result.sources = batch.sources
+    return result
+
+
+def _read(dataset: Any, indices: IntArray, epoch: int, *, stack: bool) -> ReadResult:
+    parts, _ = dataset.fused
+    plan = dataset.source.plan(epoch, indices, None if parts is None else parts.head)
+    result: ReadResult = dataset.source.finish(dataset.source.begin(plan, stack=stack))
+    return result
+
+
+def _unreadable(what: str) -> ParameterError:
+    verb = "can" if what.startswith("none") else "cannot"
+    return ParameterError(f"{what} {verb} be read", source="Dataset", advice="See the data set's report()")

@@ -1,0 +1,121 @@
+"""Dataset.write into object storage: a local S3 server."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import OutputError
+from seqpipe.writers.store import open_store
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    pytest.importorskip("s3fs", reason="s3fs is not installed (extra s3)")
+    server = pytest.importorskip(
+        "moto.server", reason="moto[server] is not installed (dependency group test)"
+    )
+    import boto3
+
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    running.start()
+    host, port = running.get_host_and_port()
+    keys = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**keys, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+            patch.setenv(name, value)
+        client = boto3.client("s3", endpoint_url=keys["AWS_ENDPOINT_URL"])
+        client.create_bucket(Bucket="out")
+        yield client
+        client.close()
+    running.stop()
+
+
+def _objects(client, prefix):
+    listed = client.list_objects_v2(Bucket="out", Prefix=prefix).get("Contents", [])
+    return {
+        one["Key"].removeprefix(prefix): client.get_object(Bucket="out", Key=one["Key"])["Body"].read()
+        for one in listed
+    }
+
+
+def _dataset(broken=None):
+    def get(n):
+        if n == broken:
+            raise RuntimeError("stop")
+        return np.full((16, 16, 3), n, np.uint8)
+
+    return seqpipe.items(get, size=12)
+
+
+@pytest.mark.parametrize("kind", ["png", "webdataset", "parquet"])
+def test_objects_equal_local_files(bucket, tmp_path, kind):
+    options = {"samples_per_shard": 5}
+    report = _dataset().write(f"s3://out/{kind}", kind, **options)
+    assert (report.written, report.complete, report.folder) == (12, True, f"s3://out/{kind}")
+    _dataset().write(tmp_path, kind, **options)
+    local = {p.relative_to(tmp_path).as_posix(): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    assert _objects(bucket, f"{kind}/") == local
+
+
+def test_a_stopped_run_is_continued_by_ranks(bucket):
+    options = {"samples_per_shard": 4}
+    with pytest.raises(RuntimeError, match="stop"):
+        _dataset(broken=9).write("s3://out/a", "webdataset", **options)
+    before = _objects(bucket, "a/")
+    units = [f".seqpipe/units/00000{n}.jsonl" for n in "01"]
+    assert sorted(before) == [".seqpipe/job.json", *units, "shard-000000.tar", "shard-000001.tar"]
+    assert not bucket.list_multipart_uploads(Bucket="out").get("Uploads")
+    reports = [
+        _dataset().shard(n, 2).write("s3://out/a", "webdataset", resume=True, **options) for n in range(2)
+    ]
+    assert [(one.written, one.kept, one.complete) for one in reports] == [(4, 4, True), (0, 4, True)]
+    _dataset().write("s3://out/b", "webdataset", **options)
+    assert _objects(bucket, "a/") == _objects(bucket, "b/")
+    with pytest.raises(OutputError, match="s3://out/a: 3 of 3 parts of these samples are written already"):
+        _dataset().write("s3://out/a", "webdataset", **options)
+    _dataset().write("s3://out/a", "webdataset", samples_per_shard=100, overwrite=True)
+    assert [name for name in sorted(_objects(bucket, "a/")) if name.endswith("tar")] == ["shard-000000.tar"]
+
+
+def test_large_objects_are_uploaded_in_parts(bucket):
+    store = open_store("s3://out/large")
+    data = np.random.default_rng(0).bytes(17 << 20)
+    with store.writing("x.bin") as file:
+        for begin in range(0, len(data), 1 << 20):
+            file.write(data[begin : begin + (1 << 20)])
+        assert not _objects(bucket, "large/")
+    assert _objects(bucket, "large/") == {"x.bin": data}
+
+    def stop(file):
+        file.write(data)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), store.writing("y.bin") as file:
+        stop(file)
+    assert list(_objects(bucket, "large/")) == ["x.bin"]
+    assert not bucket.list_multipart_uploads(Bucket="out").get("Uploads")
+
+
+def test_a_record_is_created_once(bucket):
+    store = open_store("s3://out/once")
+    assert store.create("a", b"1")
+    assert not store.create("a", b"2")
+    assert store.read("a") == b"1"
+    assert store.read("b") is None
+
+
+def test_errors_name_the_object(bucket):
+    with pytest.raises(OutputError, match=r"s3://missing/a.*(NoSuchBucket|does not exist|Not Found)"):
+        _dataset().write("s3://missing/a")
+    with pytest.raises(seqpipe.BackendError, match="no package for nowhere:// is installed"):
+        _dataset().write("nowhere://a/b")
