@@ -36,7 +36,7 @@ class Computation:
         """Return the samples of a batch; or a tuple of samples and errors."""
         (value,) = values.values()
         if isinstance(value, ReadResult):
-            outcomes = tuple(self._sample(outcome, epoch) for outcome in value.outcomes)
+            outcomes = self._samples(value.outcomes, epoch)
             if self.is_single:
                 return (outcomes,)
             parts, lost = self._joined(outcomes)
@@ -63,16 +63,29 @@ class Computation:
         kept = {name: part for name, part in parts.items() if name not in _DERIVED}
         return kept, len(outcomes) - len(samples)
 
-    def _sample(self, outcome: SampleOutcome, epoch: int) -> Any:
-        """Return one sample after its stages; an error, or None, is handed on."""
+    def _samples(self, outcomes: tuple[SampleOutcome, ...], epoch: int) -> tuple[Any, ...]:
+        """Return samples after their stages; an error, or None, is handed on."""
+        for stage in self.by_sample:
+            begun = [self._begun(stage, outcome, epoch) for outcome in outcomes]
+            outcomes = tuple(self._done(wait) for wait in begun)
+        return tuple(
+            self.finished(one[1], epoch, one[0]) if isinstance(one, tuple) else one for one in outcomes
+        )
+
+    def _begun(self, stage: DatasetStage, outcome: SampleOutcome, epoch: int) -> Callable[[], SampleOutcome]:
+        """Begin a stage on one sample, and return what waits for its end; functions may run in processes."""
         if not isinstance(outcome, tuple):
-            return outcome
+            return lambda: outcome
         index, parts = outcome
+        if isinstance(stage, Function):
+            wait = stage.begin(self.finished(parts, epoch, index))
+            return lambda: (index, wait())
+        return lambda: (index, self._after(stage, parts, epoch, index))
+
+    def _done(self, wait: Callable[[], SampleOutcome]) -> SampleOutcome:
         try:
-            for stage in self.by_sample:
-                parts = self._after(stage, parts, epoch, index)
+            return wait()
         except SeqpipeError as error:
             if not self.is_single:
                 raise
             return error
-        return self.finished(parts, epoch, index)

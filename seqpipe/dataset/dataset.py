@@ -19,6 +19,7 @@ from ..sampling.params import EPOCH, check_shard
 from ..video.device import parse_device
 from .arrays import ArrayBatches, PixelLayout, check_pixel_layout, jax_array, numpy_array
 from .by_index import sample_at, samples_at
+from .calls import PROCESSES, CallPool, check_pickles
 from .dealt import LAST, Last
 from .definition import Definition
 from .epoch import Epoch
@@ -86,11 +87,16 @@ class Dataset(Definition):
             )
         return self._with_step(GraphStage.built(build, self.types))
 
-    def apply(self, function: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Dataset:
+    def apply(self, function: Callable[[dict[str, Any]], Mapping[str, Any]], *, workers: int = 0) -> Dataset:
         """Apply the user's own function to every sample, a dictionary of parts; before :meth:`batch`.
 
+        Args:
+            function: takes and returns a dictionary of parts.
+            workers: processes that call it, for Python code that needs several cores: function and parts are pickled. 0
+                calls it in the data set's own thread, as does a worker of a DataLoader.
+
         Raises:
-            ParameterError: it is not callable, or :meth:`batch` was called before.
+            ParameterError: it is not callable, ``workers`` is out of bounds, or :meth:`batch` was called before.
         """
         if not callable(function):
             raise self._wrong(
@@ -100,7 +106,9 @@ class Dataset(Definition):
             raise self._wrong(
                 "apply() after batch()", allowed="apply() before batch()", advice="It takes single samples"
             )
-        return self._with_step(Function(function))
+        if count := PROCESSES.check(workers):
+            check_pickles(function, "apply()")
+        return self._with_step(Function(function, CallPool(count, "apply()") if count else None))
 
     def batch(self, size: int, *, last: Last = "partial", ragged: Ragged = "list") -> Dataset:
         """Join samples to batches, parts by name with the axis N in front.

@@ -243,6 +243,9 @@ class Definition(Closing):
         for one in list(self._open):
             if (executor := one()) is not None:
                 executor.stop()
+        for step in self.steps:
+            if isinstance(step, Function):
+                step.close()
         self.source.close()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -12,17 +11,14 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..array import IntArray, as_native
-from ..core.param import Param
-from ..core.passed_errors import as_passed
-from ..core.workers import Workers
 from ..errors import ParameterError, SeqpipeError, described_type
 from ..layout import DEFAULT_LAYOUTS, LAYOUTS
 from ..ops import Type
 from ..parts import Image, Labels, Part
-from ..readers.lazy_engine import LazyPool
 from ..readers.report import Report, ReportBook
 from ..sampling.params import SEED, SHUFFLE
 from ..sequence import Sequence
+from .calls import PROCESSES, CallPool
 from .dataset import Dataset
 from .source import ReadPlan, ReadResult, SampleOutcome
 
@@ -31,8 +27,6 @@ __all__ = ["ItemSource", "Kinds", "as_parts", "items"]
 Kinds: TypeAlias = "Mapping[str, type[Part] | str]"
 """For parts by name: a class of :mod:`seqpipe.parts`, or the layout of an image, such as "DHWC"."""
 
-_THREADS: Final = 4
-_WORKERS: Final = Param(name="workers", doc="Processes that read items", lo=0, hi=1024)
 _NAMES: Final = ("image", "label")  # of the values of an item that is a tuple
 
 
@@ -55,7 +49,7 @@ class ItemSource:
     kinds: Kinds
     shuffle: bool
     seed: int
-    pool: _Pool
+    pool: CallPool
     title: str
     name: str = "items"
     unit: int = 1
@@ -88,7 +82,7 @@ class ItemSource:
         del stack
         indices = plan.indices.tolist()
         pool = self.pool.get()
-        return indices, [pool.submit(self.pool.call(self.get, index)) for index in indices], pool
+        return indices, [self.pool.submit(self.get, index) for index in indices], pool
 
     def finish(self, work: Any) -> ReadResult:
         """See :class:`seqpipe.dataset.source.SampleSource`.
@@ -105,7 +99,7 @@ class ItemSource:
 
     def _outcome(self, index: int, future: Future[Any]) -> SampleOutcome:
         try:
-            return index, as_parts(future.result(), self.kinds, index)
+            return index, as_parts(self.pool.result(future), self.kinds, index)
         except SeqpipeError as error:
             error.source = error.source or f"item {index}"
             return error
@@ -136,52 +130,6 @@ class ItemSource:
     def __repr__(self) -> str:
         shuffled = f", shuffle seed {self.seed}" if self.shuffle else ""
         return f"items({self.title}, {self.size} samples{shuffled})"
-
-
-class _Pool(LazyPool[Any]):
-    """Lazy threads, or processes, that get items.
-
-    Args:
-        workers: number of processes; 0 for threads.
-    """
-
-    def __init__(self, workers: int) -> None:
-        super().__init__()
-        self._workers = workers
-
-    def make(self) -> Any:
-        """See :meth:`LazyPool.make`."""
-        return _Processes(self._workers) if self._workers else Workers(_THREADS, "seqpipe-items")
-
-    def call(self, get: Callable[[int], Any], index: int) -> Callable[[], Any]:
-        """Return the call that gets an item."""
-        return partial(_passing, get, index) if self._workers else partial(get, index)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Pool, (self._workers,)
-
-
-class _Processes:
-    """Worker processes; what they call is pickled."""
-
-    def __init__(self, workers: int) -> None:
-        self._pool = ProcessPoolExecutor(workers, multiprocessing.get_context("forkserver"))
-
-    def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """Run a call."""
-        return self._pool.submit(call)
-
-    def close(self) -> None:
-        """Stop the processes."""
-        self._pool.shutdown(cancel_futures=True)
-
-
-def _passing(get: Callable[[int], Any], index: int) -> Any:
-    """Call in a worker process; an error that does not pickle is passed on by its type and text."""
-    try:
-        return get(index)
-    except Exception as error:  # the user's own, of any type
-        raise as_passed(error) from None
 
 
 def items(
@@ -229,7 +177,7 @@ def items(
                 allowed="Labels, Points, Boxes, Flow, Metadata or Image of seqpipe.parts, or a layout such as 'DHWC'",
             )
     get, count, title = _access(data, size)
-    pool = _Pool(_WORKERS.check(workers))
+    pool = CallPool(PROCESSES.check(workers), "items")
     return Dataset(ItemSource(get, count, kinds, SHUFFLE.check(shuffle), SEED.check(seed), pool, title))
 
 

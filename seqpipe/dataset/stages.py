@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from ..parts import Part, is_labels
 from ..pipeline.graph import Graph
 from ..pipeline.inputs import Input
 from ..sequence import Batch, Sequence
+from .calls import CallPool
 from .samples import collated, padded, spatial
 
 __all__ = [
@@ -116,9 +118,11 @@ class Function:
 
     Attributes:
         function: takes and returns a dictionary of parts.
+        pool: processes that call it; None to call it in the data set's own thread.
     """
 
     function: Callable[[dict[str, Any]], Mapping[str, Any]]
+    pool: CallPool | None = None
 
     def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
         """See :class:`DatasetStage`."""
@@ -127,7 +131,18 @@ class Function:
                 "apply() is called with samples", advice="Call apply() before batch(), or map() after it"
             )
         del epoch
-        result = self.function(dict(parts))
+        return self._checked(self.function(dict(parts)), parts)
+
+    def begin(self, parts: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
+        """Begin a call with one sample, in a process if there are any, and return what waits for its result."""
+        # a worker of a DataLoader is a process of its own already, and must not start others
+        if self.pool is None or multiprocessing.current_process().daemon:
+            return lambda: self(parts, 0, 0)
+        pool = self.pool
+        future = pool.submit(self.function, dict(parts))
+        return lambda: self._checked(pool.result(future), parts)
+
+    def _checked(self, result: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(result, Mapping):
             raise ParameterError(
                 f"{self.name} returned {described_type(result)}", allowed="a dictionary of parts"
@@ -139,6 +154,11 @@ class Function:
     def name(self) -> str:
         """The function's name."""
         return str(getattr(self.function, "__qualname__", repr(self.function)))
+
+    def close(self) -> None:
+        """Stop the processes."""
+        if self.pool is not None:
+            self.pool.close()
 
     def __repr__(self) -> str:
         return f".apply({self.name})"

@@ -57,6 +57,11 @@ def _picture(index: int) -> dict[str, Any]:
     return {"image": _PICTURES[index], "mask": Labels(_MASKS[index]), "number": index}
 
 
+def listed_pictures() -> list[Any]:
+    """Pictures as a list of arrays."""
+    return list(_PICTURES)
+
+
 _FLIPS = (ops.RandomResizedCrop(size=(16, 16)), ops.Flip(p=0.5))
 
 MAKERS: dict[str, Callable[[], Dataset]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import seqpipe
 from seqpipe import Clip, Grid, ParameterError, Patch, StateError, fn, ops
 from seqpipe.parts import Labels
-from tests.dataset.sources import MAKERS, cases, gist, listed
+from tests.dataset.sources import MAKERS, cases, gist, listed, listed_pictures
 
 
 def _clips(**options):
@@ -78,6 +79,30 @@ def test_a_function_of_ones_own_sees_a_sample_and_its_label():
         assert (batch["twice"] == 2 * batch["label"]).all()
 
 
+def _darker(parts):
+    return {**parts, "image": parts["image"].numpy() // 2, "process": os.getpid()}
+
+
+def _dies(parts):
+    os._exit(3 if parts["index"] == 1 else 0)
+
+
+def test_a_function_may_run_in_processes_with_equal_results():
+    dataset = seqpipe.items(listed_pictures(), shuffle=True)
+    with dataset.apply(_darker, workers=2).batch(4) as in_processes:
+        for one, two in zip(dataset.apply(_darker).batch(4), in_processes, strict=True):
+            assert np.array_equal(np.asarray(one["image"]), np.asarray(two["image"]))
+            assert os.getpid() in one["process"]
+            assert os.getpid() not in two["process"]
+
+
+def test_a_process_that_dies_is_named_and_others_follow():
+    with seqpipe.items(listed_pictures()).apply(_dies, workers=1).batch(2) as dataset:
+        for _ in range(2):
+            with pytest.raises(seqpipe.BackendError, match=r"a process of apply\(\) has died"):
+                next(dataset.epoch(0))
+
+
 def test_a_function_that_fails_is_raised_at_its_batch_and_the_next_follows():
     def fail(parts):
         if int(parts["index"]) == 0:
@@ -115,6 +140,7 @@ def test_what_is_printed_and_explained():
         (lambda d: d.shard(0, 0), r"shard=\(0, 0\) is not valid"),
         (lambda d: d.fuse("some"), "fuse='some' is not valid"),
         (lambda d: d.apply(3), r"apply\(\) of an int"),
+        (lambda d: d.apply(lambda parts: parts, workers=2), "a function that processes cannot get"),
         (lambda d: d.batch(2).apply(dict), r"apply\(\) after batch\(\)"),
         (lambda d: d.sample(10**6), "index=1000000 is not valid"),
         (lambda d: d.read([]), r"read\(\) of no indices"),
