@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ from ..errors import BackendError
 from .finalizers import Finalizer
 from .interruptible import InterruptibleFuture
 
-__all__ = ["CLOSED_MEANWHILE", "Workers"]
+__all__ = ["CLOSED_MEANWHILE", "Workers", "submitted"]
 
 CLOSED_MEANWHILE: Final = "Wait for all threads that read before the reader is closed"
 """Advice for reads that were canceled because the reader was closed."""
@@ -100,6 +100,24 @@ class Workers:
             task.future.cancel()
         atexit.unregister(self._pool.end)
         self._pool.join()
+
+
+def submitted(pool: Executor, call: Callable[..., ResultT], *arguments: Any) -> Future[ResultT]:
+    """Submit a call to an executor of processes.
+
+    Raises:
+        BackendError: the program is ending: the main thread has ended, and executors take no more calls.
+        BrokenExecutor: a process has died.
+    """
+    try:
+        return pool.submit(call, *arguments)
+    except BrokenExecutor:
+        raise
+    except RuntimeError as error:
+        raise BackendError(
+            f"no work can be started in another process: {error}",
+            advice="The main thread has ended: let it wait for the threads that read",
+        ) from error
 
 
 class _PoolThreads:

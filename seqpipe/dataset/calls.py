@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..core.param import Param
 from ..core.passed_errors import as_passed
-from ..core.workers import Workers
+from ..core.workers import Workers, submitted
 from ..errors import BackendError, ParameterError
 from ..readers.lazy_engine import LazyPool
 
@@ -89,7 +89,7 @@ class _Processes:
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
         """Run a call."""
-        return self._pool.submit(call)
+        return submitted(self._pool, call)
 
     def close(self) -> None:
         """Stop the processes."""

@@ -20,6 +20,7 @@ import numpy as np
 from ..array import as_native
 from ..core.param import Param
 from ..core.passed_errors import as_passed
+from ..core.workers import submitted
 from ..errors import BackendError, ParameterError
 from .external import BatchInfo, External, ExternalSpec, SampleInfo
 from .source import EndOfData, Fetched, Ticket
@@ -123,7 +124,7 @@ class ParallelExternal(External):
         context = multiprocessing.get_context(self._method)
         self._pool = ProcessPoolExecutor(self._count, context, _begin, (self._run, self._make_source))
         try:
-            self._pool.submit(os.getpid).result()
+            submitted(self._pool, os.getpid).result()
         except Exception as error:
             self._stop()
             raise BackendError(
@@ -158,7 +159,7 @@ class ParallelExternal(External):
         """Call a function of this module in a worker process."""
         self.start()
         assert self._pool is not None
-        return self._pool.submit(_passing, call, *arguments)
+        return submitted(self._pool, _passing, call, *arguments)
 
     def result(self, request: Callable[[], list[Future[_Packed]]]) -> list[Any]:
         """Return results; if a process has died, replace the processes and request the results once more.

@@ -6,6 +6,8 @@ import multiprocessing
 import multiprocessing.context
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -169,6 +171,37 @@ def test_a_process_that_dies_is_replaced_and_its_batch_made_again(tmp_path):
 
     with made(source, 2, workers=2) as pipe:
         assert first_values(pipe) == [[n, n] for n in range(4)]
+
+
+ENDED = """
+import threading
+import numpy as np
+import seqpipe
+from tests.pipeline.test_workers import made, picture
+
+begun = made(picture, 2), seqpipe.items(picture, size=2, workers=1).batch(2)
+
+def run():
+    threading.main_thread().join()
+    for batches in begun:
+        try:
+            next(iter(batches))
+        except seqpipe.BackendError as error:
+            print(error, flush=True)
+
+threading.Thread(target=run).start()
+"""
+
+
+def picture(number):
+    return np.full((2, 4, 4, 3), number, np.uint8)
+
+
+def test_processes_that_cannot_start_as_the_program_ends_are_named():
+    done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
+    assert done.stdout.count("no work can be started in another process") == 2
+    assert done.stdout.count("let it wait for the threads that read") == 2
 
 
 def test_a_process_that_always_dies_is_an_error():
