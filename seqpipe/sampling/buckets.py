@@ -1,0 +1,241 @@
+"""Buckets: batches of samples of one shape, planned before anything is decoded.
+
+Samples of an epoch are taken in its order; each joins the open batch of its bucket. Complete batches come in the order
+in which they became complete, incomplete ones at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from ..array import FloatArray, IntArray
+from ..errors import ParameterError, described_type
+
+__all__ = ["Bucket", "BucketPlan", "Buckets", "bucketed"]
+
+_SIDES: Final = ("frames", "height", "width")
+_TOKEN: Final = (1, 16, 16)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """How the samples of a batch get one shape, for ``batch(size, bucket=…)``.
+
+    Bucket()                                                   # batches of samples whose shapes agree
+    Bucket(shapes=[(256, 256), (256, 448), (448, 256)])        # the nearest aspect ratio; resized to cover, and cropped
+    Bucket(shapes=[(16, 256, 256), (64, 256, 256)], token_budget=32768)    # as many samples as the budget allows
+
+    Attributes:
+        by: without ``shapes``: what the samples of a batch have in common, of "frames", "height" and "width".
+        shapes: (height, width) or (frames, height, width) of each bucket. A sample goes to the bucket with the most
+            frames of those that it has enough for, and of these to the nearest aspect ratio, then the nearest area.
+        token_budget: most tokens in a batch; ``size`` of ``batch`` is a limit as well.
+        token: (frames, height, width) of a token.
+        sizes: int array ``(samples, 3)`` of frames, height and width, for sources that do not know them before samples
+            are read.
+
+    Raises:
+        ParameterError: a field is out of bounds.
+    """
+
+    by: tuple[str, ...] = _SIDES
+    shapes: tuple[tuple[int, ...], ...] | None = None
+    token_budget: int | None = None
+    token: tuple[int, int, int] = _TOKEN
+    sizes: Any = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
+        if not by or set(by) - set(_SIDES):
+            raise _wrong(f"by={self.by!r} is not valid", f"names of {', '.join(_SIDES)}")
+        object.__setattr__(self, "by", by)
+        if self.shapes is not None:
+            object.__setattr__(self, "shapes", _checked_shapes(self.shapes))
+        if self.token_budget is not None and not _is_count(self.token_budget):
+            raise _wrong(f"token_budget={self.token_budget!r} is not valid", "a whole number of at least 1")
+        if not isinstance(self.token, tuple) or len(self.token) != 3 or not all(map(_is_count, self.token)):
+            raise _wrong(f"token={self.token!r} is not valid", "(frames, height, width), such as (1, 16, 16)")
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """Everything that determines batches, as plain values."""
+        return {
+            "by": list(self.by),
+            "shapes": None if self.shapes is None else [list(shape) for shape in self.shapes],
+            "token_budget": self.token_budget,
+            "token": list(self.token),
+        }
+
+    def assigned(self, sizes: IntArray, size: int) -> Buckets:
+        """Return the buckets of samples.
+
+        Args:
+            sizes: (frames, height, width) of each sample.
+            size: most samples in a batch.
+
+        Raises:
+            ParameterError: a sample has fewer frames than every bucket, or more tokens than the budget.
+        """
+        if self.shapes is None:
+            columns = [_SIDES.index(name) for name in self.by]
+            _, first, numbers = np.unique(sizes[:, columns], axis=0, return_index=True, return_inverse=True)
+            shapes = sizes[first]
+            largest = np.zeros_like(shapes)
+            np.maximum.at(largest, numbers.reshape(-1), sizes)
+            shapes = largest
+        else:
+            numbers, shapes = self._nearest(sizes)
+        tokens = np.prod(-(-shapes // np.array(self.token)), axis=1)
+        capacities = np.full(len(shapes), size, np.int64)
+        if self.token_budget is not None:
+            capacities = np.minimum(capacities, self.token_budget // tokens)
+            for number in np.unique(numbers[capacities[numbers] == 0]).tolist():
+                raise _wrong(
+                    f"token_budget={self.token_budget} is smaller than one sample of {_text(shapes[number])}",
+                    f"at least {int(tokens[number])}",
+                )
+        return Buckets(shapes, numbers.reshape(-1), np.maximum(capacities, 1), tokens)
+
+    def _nearest(self, sizes: IntArray) -> tuple[IntArray, IntArray]:
+        """Return the number of the bucket of each sample, and the buckets' shapes with frames (0: as they are)."""
+        assert self.shapes is not None
+        given = np.array([shape if len(shape) == 3 else (0, *shape) for shape in self.shapes], np.int64)
+        unique, inverse = np.unique(sizes, axis=0, return_inverse=True)
+        aspect = np.abs(_log_aspect(unique)[:, None] - _log_aspect(given)[None])
+        area = np.abs(np.log(unique[:, 1] * unique[:, 2])[:, None] - np.log(given[:, 1] * given[:, 2])[None])
+        fits = given[None, :, 0] <= unique[:, :1]
+        for row in np.flatnonzero(~fits.any(axis=1)).tolist():
+            sample = int(np.flatnonzero(inverse.reshape(-1) == row)[0])
+            raise _wrong(
+                f"sample {sample} of {int(unique[row, 0])} frames has fewer than every bucket",
+                f"samples of at least {int(given[:, 0].min())} frames",
+                "Add a shape of fewer frames, or pad the clips",
+            )
+        frames = np.where(fits, given[None, :, 0], -1)
+        longest = frames == frames.max(axis=1, keepdims=True)
+        cost = np.where(longest, aspect.round(9) * 1e6 + area, np.inf)
+        return np.argmin(cost, axis=1)[inverse.reshape(-1)], given
+
+
+@dataclass(frozen=True, eq=False)
+class Buckets:
+    """The buckets of all samples.
+
+    Attributes:
+        shapes: (frames, height, width) of each bucket; 0 frames for as many as a sample has.
+        numbers: the bucket of each sample.
+        capacities: samples in a batch of each bucket.
+        tokens: tokens of a sample of each bucket.
+    """
+
+    shapes: IntArray
+    numbers: IntArray
+    capacities: IntArray
+    tokens: IntArray
+
+    def report(self, budget: int | None = None) -> list[Mapping[str, object]]:
+        """Return what each bucket holds: shape, samples, batches, samples in a batch, and the share of the budget."""
+        counts = np.bincount(self.numbers, minlength=len(self.shapes))
+        rows: list[Mapping[str, object]] = []
+        for shape, count, capacity, tokens in zip(
+            self.shapes, counts, self.capacities, self.tokens, strict=True
+        ):
+            batches = -(-int(count) // int(capacity))
+            full = (
+                int(count) * int(tokens) / (batches * (budget or int(capacity * tokens))) if batches else 0.0
+            )
+            rows.append(
+                {
+                    "shape": tuple(shape.tolist()),
+                    "samples": int(count),
+                    "batches": batches,
+                    "batch_size": int(capacity),
+                    "fill": round(full, 4),
+                }
+            )
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class BucketPlan:
+    """The batches of an epoch, in order.
+
+    Attributes:
+        members: the samples of all batches, one batch after the other.
+        starts: position of the first member of each batch, and the number of members at the end.
+    """
+
+    members: IntArray
+    starts: IntArray
+
+    def __len__(self) -> int:
+        """Number of batches."""
+        return len(self.starts) - 1
+
+    def batch(self, number: int) -> IntArray:
+        """Return the samples of a batch."""
+        return self.members[self.starts[number] : self.starts[number + 1]]
+
+
+def bucketed(order: IntArray, buckets: Buckets, *, drop: bool = False) -> BucketPlan:
+    """Return the batches of samples in an order.
+
+    Args:
+        order: the samples of the epoch in order.
+        buckets: their buckets.
+        drop: whether to leave out incomplete batches.
+    """
+    numbers = buckets.numbers[order]
+    by_bucket = np.argsort(numbers, kind="stable")
+    sorted_numbers = numbers[by_bucket]
+    first = np.searchsorted(sorted_numbers, sorted_numbers)  # where each sample's bucket begins
+    within = np.arange(len(order)) - first
+    capacity = buckets.capacities[sorted_numbers]
+    begins = within % capacity == 0
+    starts = np.flatnonzero(begins)
+    ends = np.append(starts[1:], len(order)) if len(starts) else starts
+    lengths = ends - starts
+    full = lengths == capacity[starts]
+    # incomplete batches follow all complete ones
+    place = np.where(full, by_bucket[ends - 1], len(order) + by_bucket[ends - 1])
+    chosen = np.argsort(place, kind="stable")
+    if drop:
+        chosen = chosen[full[chosen]]
+    members = [order[by_bucket[starts[n] : ends[n]]] for n in chosen.tolist()]
+    joined = np.concatenate(members) if members else np.empty(0, np.int64)
+    return BucketPlan(joined, np.concatenate([[0], np.cumsum(lengths[chosen])]).astype(np.int64))
+
+
+def _log_aspect(sizes: IntArray) -> FloatArray:
+    result: FloatArray = np.log(sizes[:, 1]) - np.log(sizes[:, 2])
+    return result
+
+
+def _checked_shapes(shapes: Any) -> tuple[tuple[int, ...], ...]:
+    if not isinstance(shapes, Seq) or isinstance(shapes, str) or not shapes:
+        raise _wrong(
+            f"shapes is {described_type(shapes)}", "a list of (height, width) or (frames, height, width)"
+        )
+    checked = []
+    for shape in shapes:
+        if not isinstance(shape, Seq) or len(shape) not in (2, 3) or not all(map(_is_count, shape)):
+            raise _wrong(f"shapes has {shape!r}", "(height, width) or (frames, height, width), whole numbers")
+        checked.append(tuple(int(side) for side in shape))
+    return tuple(checked)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 1
+
+
+def _text(shape: IntArray) -> str:
+    return "×".join(map(str, shape.tolist()))
+
+
+def _wrong(fact: str, allowed: str, advice: str | None = None) -> ParameterError:
+    return ParameterError(fact, source="Bucket", allowed=allowed, advice=advice)
