@@ -51,8 +51,7 @@ def samples_at(dataset: Any, indices: IntArray, epoch: int) -> Samples:
 
 
 def _read(dataset: Any, indices: IntArray, epoch: int, *, stack: bool) -> ReadResult:
-    parts, _ = dataset.fused
-    plan = dataset.source.plan(epoch, indices, None if parts is None else parts.head)
+    plan = dataset.source.plan(epoch, indices, dataset.heads)
     result: ReadResult = dataset.source.finish(dataset.source.begin(plan, stack=stack))
     return result
 

@@ -15,7 +15,6 @@ from ..core.closing import Closing
 from ..ops import Type
 from ..pipeline.executor import Executor
 from ..pipeline.fusion import Fuse, Split, split
-from ..readers.collate import Ragged
 from ..readers.params import bytes_ahead
 from ..readers.report import Report
 from ..sampling import fingerprint
@@ -25,8 +24,9 @@ from .compute import Computation
 from .dealt import Dealt, Last
 from .describe import explained, written
 from .epoch import finished
+from .params import Ragged
 from .samples import Samples
-from .source import SampleSource
+from .source import PLAIN, Heads, SampleSource
 from .stages import DatasetStage, Function, OperatorStage, TransferStage, stages_of, with_padding
 
 __all__ = ["Definition"]
@@ -151,9 +151,15 @@ class Definition(Closing):
         first = stages[0] if stages else None
         if output is None or not isinstance(first, OperatorStage):
             return None, stages
-        parts = split(first.chain, output, self.fusing, getattr(self.source, "layout", None))
+        parts = split(first.chain, output, self.fusing)
         rest = () if parts.tail is None else (OperatorStage(parts.tail),)
         return parts, (*rest, *stages[1:])
+
+    @cached_property
+    def heads(self) -> Heads:
+        """What the source applies while it reads."""
+        parts, _ = self.fused
+        return PLAIN if parts is None or parts.head is None else {"image": parts.head}
 
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
@@ -178,7 +184,6 @@ class Definition(Closing):
             done: what earlier numbers of ranks have read of the epoch.
             turn: (number, count) of workers that share the rank's batches in turns.
         """
-        parts, _ = self.fused
         limit = bytes_ahead(self.gib, parse_device(self.source.device))
         own = getattr(self.source, "dealt", None)  # a source that is read from front to back
         if own is not None:
@@ -186,7 +191,7 @@ class Definition(Closing):
         return Dealt(
             self.source,
             self.order,
-            None if parts is None else parts.head,
+            self.heads,
             self.rank,
             self.world,
             self.batch_size or self._group(limit),
@@ -202,10 +207,8 @@ class Definition(Closing):
 
     def _group(self, limit: int) -> int:
         """Return the number of single samples that are read together: fewer where two groups exceed the limit."""
-        parts, _ = self.fused
         count = min(_GROUP, self.size)
-        head = None if parts is None else parts.head
-        nbytes = self.source.plan(0, np.arange(count), head).nbytes if count else 0
+        nbytes = self.source.plan(0, np.arange(count), self.heads).nbytes if count else 0
         return max(1, min(_GROUP, limit * count // max(1, 2 * nbytes)))
 
     @property

@@ -25,7 +25,7 @@ from ..ops import (
     planned,
 )
 from ..ops.core.value_map import ValueMap
-from ..readers import SampleRequest
+from ..readers.selection import SampleRequest
 from ..video.convert.geometry import PixelBox
 from ..video.convert.output import STD, FrameLayout, OutputSpec, transposed
 
@@ -111,19 +111,15 @@ class Split:
     reason: str
 
 
-def split(chain: Chain, plain: OutputSpec, fuse: Fuse, layout: str | None = None) -> Split:
+def split(chain: Chain, plain: OutputSpec, fuse: Fuse) -> Split:
     """Divide a chain into the operators that a reader's conversion applies, and the rest.
 
     Args:
         chain: the chain.
         plain: the reader's output without it.
         fuse: bound of the difference of pixel values; see :meth:`seqpipe.Dataset.fuse`.
-        layout: layout of the reader's sequences, if its conversion writes another one: the first operators may not
-            change it.
     """
-    conversion = _Conversion(
-        plain, fuse, PixelAffine.of(plain), plain.layout, keeps_layout=layout not in (None, plain.layout)
-    )
+    conversion = _Conversion(plain, fuse, PixelAffine.of(plain), plain.layout)
     fused: list[Op] = []
     reason = "" if fuse != "none" else "fuse='none'"
     alone = leading(chain)
@@ -153,7 +149,6 @@ class _Conversion:
     affine: PixelAffine
     layout: str
     is_scaled: bool = False
-    keeps_layout: bool = False
 
     def after(self, op: Op) -> _Conversion:
         """Return the conversion with another operator."""
@@ -169,7 +164,7 @@ class _Conversion:
         if self.plain.window is not None or self.plain.part is not None:
             return "the reader's own output has a window or a part"
         result = op.result_layout(self.layout)
-        if result != self.layout and (self.keeps_layout or result not in get_args(FrameLayout)):
+        if result != self.layout and result not in get_args(FrameLayout):
             return f"its result has the layout {result}, and conversions write frame by frame"
         refusals = {"scaling": self.scaling, "moving": self.moving, "values": self.values}
         return _general_refusal(op) or next(

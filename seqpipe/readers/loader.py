@@ -14,15 +14,13 @@ import numpy as np
 from ..array import IntArray
 from ..core.cached import cached_property
 from ..core.turns import TakesTurns
-from ..errors import DeviceMemoryError, ParameterError, SeqpipeError
+from ..errors import DeviceMemoryError, SeqpipeError
 from ..sampling import BatchPlan, IteratorState, check_state, fingerprint
 from ..sampling.params import BATCH_SIZE, LastBatch
-from ..sequence import Batch, Sequence
-from .collate import RAGGED, Ragged, collate
 from .fetch import FetchedSamples, Fetcher, Pending
 from .outputs import Outputs
 
-__all__ = ["BatchPass", "Batches", "Pass", "PassContext", "RankOrder", "Sequences", "Singles"]
+__all__ = ["BatchPass", "Pass", "PassContext", "RankOrder", "Singles"]
 
 ItemT = TypeVar("ItemT")
 
@@ -309,34 +307,6 @@ class BatchPass(Pass[ItemT]):
         return f"{type(self).__name__}({self._options()}; {self._where()})"
 
 
-class Batches(BatchPass[Batch]):
-    """Batches of a dataset; see :meth:`seqpipe.readers.Video.batches`."""
-
-    def __init__(
-        self,
-        feed: PassContext,
-        *,
-        batch_size: int,
-        last_batch: LastBatch,
-        ragged: Ragged,
-        prefetch: int,
-        outputs: Outputs | None = None,
-    ) -> None:
-        self._ragged: Ragged = RAGGED.check(ragged)
-        if outputs is not None and self._ragged == "pad":
-            raise ParameterError(
-                "ragged='pad' and outputs exclude one another",
-                advice="Give every sample's output the same size",
-            )
-        super().__init__(feed, batch_size, last_batch, prefetch, outputs)
-
-    def _collate(self, fetched: FetchedSamples) -> Batch:
-        return collate(fetched, ragged=self._ragged, fill=self._fetcher.fill)
-
-    def _options(self) -> str:
-        return f"{super()._options()}, ragged={self._ragged!r}"
-
-
 class Singles(Pass[ItemT]):
     """Iterator over the samples of a dataset."""
 
@@ -378,10 +348,6 @@ class Singles(Pass[ItemT]):
     def _go_to(self, epoch: int, position: int) -> None:
         self._ready.clear()
         super()._go_to(epoch, position)
-
-
-class Sequences(Singles[Sequence]):
-    """Iterator over the sequences of a dataset; see :meth:`seqpipe.readers.Video.sequences`."""
 
 
 def _gib(size: int) -> str:

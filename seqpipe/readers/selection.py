@@ -175,11 +175,6 @@ class Selection:
         values = np.array([math.prod(shape) for shape in catalog.shapes], dtype=np.int64)
         return self.sampler.length * int(values[catalog.shape[self.videos_of(indices)]].sum())
 
-    @property
-    def largest(self) -> int:
-        """Largest number of pixel values of a sample."""
-        return self.sampler.length * max(map(math.prod, self.catalog.shapes))
-
     def _video(self, index: int) -> tuple[int, str, Any]:
         """Return position, name and label of a sample's video."""
         video = int(np.searchsorted(self.catalog.bounds, index // self.repeats, side="right")) - 1
