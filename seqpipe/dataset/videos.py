@@ -409,7 +409,9 @@ class _Sampling:
             fill = check_fill(arguments.pop("fill_value", 0), spec)
             least = MIN_FRAMES.check(arguments.pop("min_frames", None))
             REPEATS.check(arguments.pop("repeats", 1))
-            if CLIPS_TOGETHER.check(arguments.pop("clips_together", False)) and not take.per_video:
+            if CLIPS_TOGETHER.check(arguments.pop("clips_together", False)) and not getattr(
+                take, "per_video", None
+            ):
                 raise ParameterError(
                     "together=True has no meaning without per_video", advice="Give per_video too"
                 )

@@ -154,7 +154,7 @@ def _take(call: DaliCall) -> Clip | Segments:
     fill = call.take("fill_value", 0)
     if call.take("uniform_sample", False):
         return Segments(length, where="linspace", fill=fill)
-    padding = "constant" if pads else BORDERS.get(pad_mode, pad_mode)
+    padding: Any = "constant" if pads else BORDERS.get(pad_mode, pad_mode)
     return Clip(length, int(stride), step=int(step) if step > 0 else None, pad=padding, fill=fill)
 
 
@@ -196,7 +196,7 @@ def _frames_read(source: ClipSource, index: Any) -> tuple[DataNode, DataNode]:
     return numbers, seconds
 
 
-def _videos(call: DaliCall) -> tuple[Listing, bool, Path | None]:
+def _videos(call: DaliCall) -> tuple[Listing, bool, str | None]:
     """Return the listed files, whether there are labels, and the register of their indexes, if there is one."""
     names, labels = call.take("filenames"), call.args.pop("labels", None)
     root, table = call.take("file_root"), call.take("file_list")

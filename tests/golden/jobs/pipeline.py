@@ -125,7 +125,7 @@ def own_items() -> Found:
         angle = fn.random.uniform(range=(-30.0, 30.0), seed=5)
         return {"image": fn.rotate(parts["image"], angle=angle, keep_size=True)}
 
-    data = items(lambda index: {"image": _picture(index), "number": index}, size=8)
+    data = items(lambda index: {"image": _picture(index), "number": index}, size=8, parts={"image": "HWC"})
     yield from _of_graph(data, build, ("image", "number"), size=3)
 
 
