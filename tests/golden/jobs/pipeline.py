@@ -122,8 +122,7 @@ def external_pushed() -> Found:
 @job("items of one's own")
 def own_items() -> Found:
     def build(parts: Any) -> dict[str, Any]:
-        angle = fn.random.uniform(range=(-30.0, 30.0), seed=5)
-        return {"image": fn.rotate(parts["image"], angle=angle, keep_size=True)}
+        return {"image": fn.flip(parts["image"], horizontal=fn.random.coin_flip(seed=5))}
 
     data = items(lambda index: {"image": _picture(index), "number": index}, size=8, parts={"image": "HWC"})
     yield from _of_graph(data, build, ("image", "number"), size=3)
