@@ -23,8 +23,17 @@ from ..readers.ranges import Range
 from ..readers.report import Report, ReportBook
 from ..readers.selection import Selection
 from ..readers.survey import VideoSurvey
-from ..sampling import Sampler, choose_sampler
-from ..sampling.params import CLIPS_TOGETHER, MIN_FRAMES, ON_ERROR, REPEATS, SEED, SHUFFLE, OnError
+from ..sampling import Sampler, WholeSpans, choose_sampler
+from ..sampling.params import (
+    CLIPS_TOGETHER,
+    MAX_FRAMES,
+    MIN_FRAMES,
+    ON_ERROR,
+    REPEATS,
+    SEED,
+    SHUFFLE,
+    OnError,
+)
 from ..video.convert.output import OutputSpec, check_fill, check_output
 from ..video.device import DECODE, STREAM, THREADS, parse_device
 from ..video.engine.engine import Engine
@@ -34,7 +43,7 @@ from .dataset import Dataset
 from .options import Decode
 from .samples import column_part, first_error
 from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
-from .takes import Clip, VideoTake, in_words_of
+from .takes import Clip, Every, Segments, VideoTake, Whole, in_reader_words, in_words_of
 
 __all__ = ["ClipSource", "folders", "listing", "videos"]
 
@@ -297,8 +306,8 @@ def videos(
     Args:
         source: a folder (its subfolders are the classes), a manifest (.csv, .tsv, .jsonl), a video, a list of videos,
             or a :func:`listing`.
-        take: what is taken of each video: :class:`Clip`, :class:`Segments`, :class:`Every`; a number is the length of
-            clips.
+        take: what is taken of each video: :class:`Clip`, :class:`Segments`, :class:`Every`, or :class:`Whole`, which is
+            all of it, or of the part that a manifest's ``start_s`` and ``end_s`` give; a number is the length of clips.
         output: color, dtype, size and crop of the frames; by default RGB uint8 at full size.
         decode: backend, stream, threads and indexes.
         device: "cpu", "cuda", "cuda:N", or "auto" for the first usable GPU, else the CPU.
@@ -326,7 +335,17 @@ def videos(
     plan = _Sampling.of(taken, output, seed, shuffle, on_error)
     motion = None if getattr(taken, "min_motion", None) is None else FrameMotion(indexes)
     survey = VideoSurvey(
-        *(plan.sampler, plan.output, plan.by_time, plan.min_frames, plan.on_error, indexes, plan.book, motion)
+        *(
+            plan.sampler,
+            plan.output,
+            plan.by_time,
+            plan.min_frames,
+            plan.on_error,
+            indexes,
+            plan.book,
+            motion,
+        ),
+        max_frames=plan.max_frames,
     )
     listed = source if isinstance(source, Listing) else list_videos(**kind)
     return plan.dataset(listed, survey, engine, Clock(indexes), str(place), "videos")
@@ -380,6 +399,7 @@ def folders(
     plan, indexes = _Sampling.of(taken, output, seed, shuffle, on_error), IndexOptions(None, None, None)
     survey = FolderSurvey(
         *(plan.sampler, plan.output, plan.by_time, plan.min_frames, plan.on_error, indexes, plan.book),
+        max_frames=plan.max_frames,
         files=files,
     )
     listed = list_folders(source, labels, LabelParser(classes, label_type))
@@ -395,6 +415,7 @@ class _Sampling:
     output: OutputSpec
     fill: float
     min_frames: int | None
+    max_frames: int | None
     seed: int
     shuffle: bool
     on_error: OnError
@@ -405,7 +426,8 @@ class _Sampling:
         """Check arguments, before any file is touched."""
         spec = check_output(OutputSpec() if output is None else output)
         with in_words_of(take):
-            arguments = take.arguments()
+            whole = isinstance(take, Whole)
+            arguments = in_reader_words(take) if whole else take.arguments()
             fill = check_fill(arguments.pop("fill_value", 0), spec)
             least = MIN_FRAMES.check(arguments.pop("min_frames", None))
             REPEATS.check(arguments.pop("repeats", 1))
@@ -415,9 +437,10 @@ class _Sampling:
                 raise ParameterError(
                     "together=True has no meaning without per_video", advice="Give per_video too"
                 )
-            sampler = choose_sampler(**arguments)
+            sampler = WholeSpans(stride=take.stride, fps=take.fps) if whole else choose_sampler(**arguments)
+            longest = MAX_FRAMES.check(getattr(take, "max_frames", None))
         seed, shuffle = SEED.check(seed), SHUFFLE.check(shuffle)
-        return cls(take, sampler, spec, fill, least, seed, shuffle, ON_ERROR.check(on_error))
+        return cls(take, sampler, spec, fill, least, longest, seed, shuffle, ON_ERROR.check(on_error))
 
     @property
     def by_time(self) -> bool:
@@ -452,10 +475,10 @@ class _Sampling:
 
 def _checked_take(take: Any) -> VideoTake:
     taken = Clip(take) if isinstance(take, int) and not isinstance(take, bool) else take
-    if not hasattr(taken, "arguments") or "patch_size" in taken.arguments():
+    if not isinstance(taken, (Clip, Segments, Every, Whole)):
         raise ParameterError(
             f"take is {described_type(take)}",
             source="videos",
-            allowed="Clip(length, …), Segments(count), Every(frames), or a length",
+            allowed="Clip(length, …), Segments(count), Every(frames), Whole(), or a length",
         )
     return taken

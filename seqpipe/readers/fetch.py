@@ -218,12 +218,11 @@ class Fetcher:
         ]
 
     def stack(self, group: SampleGroup) -> Array | None:
-        """Allocate one array for all samples if their frames have one shape."""
+        """Allocate one array for all samples if their sequences have one shape."""
         if group.common is None:
             return None
         shape, dtype = group.common
-        whole = (len(group.samples), len(group.samples[0].frames), *shape)
-        return self.engine.get().allocate(whole, np.dtype(dtype))
+        return self.engine.get().allocate((len(group.samples), *shape), np.dtype(dtype))
 
 
 def begin_together(
