@@ -59,9 +59,7 @@ def network(channels: int, classes: int) -> Any:
     )
 
 
-def train(
-    train_set: seqpipe.readers.Video, test_set: seqpipe.readers.Video, classes: int, device: str
-) -> None:
+def train(train_set: seqpipe.Dataset, test_set: seqpipe.Dataset, classes: int, device: str) -> None:
     """Train both streams, and print the accuracy of each and of their sum."""
     import torch
     from torch.nn.functional import cross_entropy
@@ -70,10 +68,9 @@ def train(
     nets = [network(3, classes).to(device), network(2 * (FRAMES - 1), classes).to(device)]
     optimizer = torch.optim.Adam([p for net in nets for p in net.parameters()], lr=4e-3)
     for epoch in range(EPOCHS):
-        train_set.set_epoch(epoch)
         losses = []
-        for batch in train_set.batches(16):
-            *inputs, labels = tensors(batch, epoch)
+        for batch in train_set.batch(16).epoch(epoch):
+            *inputs, labels = tensors(batch["image"], epoch)
             loss = sum(cross_entropy(net(x), labels) for net, x in zip(nets, inputs, strict=True))
             optimizer.zero_grad()
             loss.backward()
@@ -83,8 +80,8 @@ def train(
 
     right, count = np.zeros(3), 0
     with torch.no_grad():
-        for batch in test_set.batches(16):
-            *inputs, labels = tensors(batch, 0)
+        for batch in test_set.batch(16):
+            *inputs, labels = tensors(batch["image"], 0)
             scores = [net(x).softmax(1) for net, x in zip(nets, inputs, strict=True)]
             for index, score in enumerate([*scores, sum(scores)]):
                 right[index] += int((score.argmax(1) == labels).sum())
@@ -93,17 +90,12 @@ def train(
     print(f"of {count} samples right: by the frame {frame:.0%}, by the flow {flow:.0%}, by both {both:.0%}")
 
 
-def reader(files: list[Path], device: str, *, shuffle: bool) -> seqpipe.readers.Video:
+def clips(files: list[Path], device: str) -> seqpipe.Dataset:
     """Return short sequences of files, whose folders are their classes."""
-    classes = sorted({path.parent.name for path in files})
-    return seqpipe.readers.Video(
-        files=[str(path) for path in files],
-        labels=[classes.index(path.parent.name) for path in files],
-        sequence_length=FRAMES,
-        short_side=64,
-        shuffle=shuffle,
-        device=device,
-    )
+    names = [path.parent.name for path in files]
+    listed = seqpipe.listing(files, labels=names, classes=sorted(set(names)))
+    output = seqpipe.OutputSpec(short_side=64)
+    return seqpipe.videos(listed, FRAMES, output=output, shuffle=True, device=device)
 
 
 def main() -> int:
@@ -124,9 +116,9 @@ def main() -> int:
         classes = sorted({path.parent.name for path in files})
         held_out = files[3::4]
         training = [path for path in files if path not in held_out]
-        sets = [reader(part, options.device, shuffle=True) for part in (training, held_out)]
+        sets = [clips(part, options.device) for part in (training, held_out)]
         print(f"{len(files)} videos of the classes {', '.join(classes)}")
-        first, motion = streams(next(iter(sets[0].batches(4))), epoch=0)
+        first, motion = streams(next(iter(sets[0].batch(4)))["image"], epoch=0)
         print(f"frames {first}\nflow {motion}")
         if importlib.util.find_spec("torch") is None:
             print("torch is not installed, so nothing is trained: pip install 'seqpipe[torch]'")

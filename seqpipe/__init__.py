@@ -4,8 +4,8 @@
         clip = video[10:26]                     # a Sequence: pixels FHWC, frame numbers, timestamps
     with seqpipe.open("t1.nii.gz") as volume:
         window = volume[10:74, 0:64, 0:64]      # a Sequence: voxels DHWC, affine, spacing
-    for batch in seqpipe.readers.Video(files=["clip.mp4"], sequence_length=16).batches(8):
-        batch.numpy()                           # pixels NFHWC
+    for batch in seqpipe.videos("clip.mp4", 16).batch(8):
+        batch["image"].numpy()                  # pixels NFHWC
 
 ``import seqpipe`` loads this module and the errors only; NumPy and the decoding libraries are imported on first use.
 """

@@ -79,9 +79,7 @@ def test_train_loop(video):
     # 90 frames hold (90 - 15) // 16 + 1 = 5 windows of 8 frames, stride 2: batches of 2, 2 and 1.
     assert printed[0].startswith("5 sequences")
     assert sum(line.startswith("epoch 0") for line in printed) == 3
-    assert [line.split(":")[0] for line in printed if "epoch 1" in line] == [
-        f"epoch 1 batch {n}" for n in range(3)
-    ]
+    assert sum(line.startswith("epoch 1") for line in printed) == 3, "one before the new start, two after it"
     starts = [
         sorted(
             int(n)

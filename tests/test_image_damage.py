@@ -18,7 +18,6 @@ import seqpipe
 from seqpipe.dali import fn, pipeline_def
 from seqpipe.errors import SeqpipeError, UnreadableSourceError
 from seqpipe.images import decode_image
-from seqpipe.readers import FrameFolders
 
 ROWS, COLUMNS = np.mgrid[:64, :80]
 PICTURE = np.stack([ROWS * 3, COLUMNS * 3, (ROWS * COLUMNS) % 251], -1).astype(np.uint8)
@@ -106,15 +105,13 @@ def folder(tmp_path):
 
 
 def test_folders_of_frames(folder):
-    with FrameFolders(folders=[str(folder / "a"), str(folder / "b")], sequence_length=2) as frames:
+    with seqpipe.folders([folder / "a", folder / "b"], 2) as frames:
         for index in (0, 1, 2):
             frames.sample(index)
         with pytest.raises(SeqpipeError, match=r"2\.jpg.*the image is damaged"):
             frames.sample(3)
-    with FrameFolders(
-        folders=[str(folder / "a"), str(folder / "b")], sequence_length=2, on_error="skip"
-    ) as frames:
-        assert sum(len(batch) for batch in frames.batches(2)) == 3
+    with seqpipe.folders([folder / "a", folder / "b"], 2, on_error="skip").batch(2) as frames:
+        assert sum(len(batch["image"]) for batch in frames) == 3
         assert "2.jpg" in str(frames.report())
     with pytest.raises(SeqpipeError, match=r"2\.jpg"), seqpipe.open(folder / "b") as volume:
         volume[:]

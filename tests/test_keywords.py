@@ -17,7 +17,7 @@ from seqpipe.volume import VolumeReader
     [
         (seqpipe.open, "treads", "seqpipe.open has no argument treads. Perhaps 'threads' is meant"),
         (seqpipe.open, "short_side", r"Write output=OutputSpec\(short_side=…\)"),
-        (seqpipe.open, "sequence_lenght", r"readers\.Video\(files=\[…\], sequence_length=…\)"),
+        (seqpipe.open, "sequence_lenght", r"seqpipe\.videos\(source, Clip\(length, stride=…\)\)"),
         (seqpipe.open, "zzz", "Its arguments: source, device"),
         (seqpipe.VideoReader, "dtype", r"Write output=OutputSpec\(dtype=…\)"),
         (seqpipe.stream, "sequence_lenght", "Perhaps 'sequence_length' is meant"),
@@ -30,15 +30,13 @@ def test_doors_of_one_source(door, name, said):
         door("clip.mp4", **{name: 3})
 
 
-@pytest.mark.parametrize("reader", [readers.Video, readers.Volume, readers.FrameFolders])
-def test_readers(reader):
-    name = "patch_sise" if reader is readers.Volume else "sequence_lenght"
-    with pytest.raises(
-        ParameterError, match=f"readers.{reader.__name__} has no argument {name}. Perhaps '.*' is meant"
-    ):
-        reader(**{name: 3})
+def test_readers_that_are_gone_name_what_replaces_them():
+    for name, instead in (("Video", "seqpipe.videos"), ("FrameFolders", "seqpipe.folders")):
+        with pytest.raises(
+            AttributeError, match=rf"has no attribute '{name}'; use {instead}\(…, seqpipe.Clip"
+        ):
+            getattr(readers, name)
 
 
 def test_signatures_stay():
     assert "threads" in inspect.signature(seqpipe.open).parameters
-    assert "sequence_length" in inspect.signature(readers.Video).parameters

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import Clip, fn, ops
+from seqpipe import Clip, ops
 from seqpipe.core.turns import InTurn, TakesTurns
 from seqpipe.dali import fn as dali_fn
 from seqpipe.dali import pipeline_def
 from seqpipe.dali.plugin.base_iterator import LastBatchPolicy
-from seqpipe.pipeline import Pipeline, external_source, read
-from seqpipe.readers import Video, Volume
+from seqpipe.pipeline import Pipeline, external_source
+from seqpipe.readers import Volume
 from seqpipe.volume import GridSampler
 from tests.support.datasets import files
 from tests.support.media import made
@@ -55,17 +55,9 @@ def from_threads(iterator, key):
     return sorted(given)
 
 
-def video(**options):
-    return Video(files=files("h264", "hevc"), sequence_length=4, step=2, size=(16, 16), **options)
-
-
 def clips(**options):
     output = seqpipe.OutputSpec(size=(16, 16))
     return seqpipe.videos(files("h264", "hevc"), Clip(4, step=2), output=output, **options)
-
-
-def index_of(sequence):
-    return sequence.source, int(sequence.frames[0])
 
 
 def numbered(count=40):
@@ -103,16 +95,12 @@ def volumes(tmp_path):
 
 
 WAYS = {
-    "batches": lambda _: (video().batches(1), lambda b: int(b.indices[0])),
-    "shuffled batches": lambda _: (video(shuffle=True).batches(1), lambda b: int(b.indices[0])),
-    "sequences": lambda _: (video().sequences(), index_of),
     "data set": lambda _: (iter(clips().batch(1).map(ops.Flip(p=0.5))), lambda b: int(b.index[0])),
     "data set with a rest": lambda _: (
         iter(clips().batch(1).map(ops.GaussianBlur(sigma=1.0)).fuse("none")),
         lambda b: int(b.index[0]),
     ),
     "samples of a data set": lambda _: (iter(clips(shuffle=True)), lambda sample: int(sample.index)),
-    "pipeline": lambda _: (_pipeline_of_clips(), lambda values: int(values[1][0])),
     "pipeline of the user's code": lambda _: (numbered(), lambda values: int(values[0][0, 0])),
     "volume batches": lambda path: (volumes(path).batches(1), lambda b: int(b["image"].indices[0])),
     "volume samples": lambda path: (volumes(path).samples(), lambda s: s["image"].source[-5:]),
@@ -130,8 +118,8 @@ WAYS = {
     ),
     "torch dataset": lambda _: (iter(clips().batch(1).torch()), lambda batch: int(batch["index"][0])),
     "torch iterator": lambda _: (
-        _torch_iterator(_pipeline_of_clips()),
-        lambda batch: int(batch["index"][0]),
+        _torch_iterator(numbered()),
+        lambda batch: int(batch["number"][0, 0]),
     ),
     "DALI iterator": lambda _: (
         OfPipeline(dali_pipeline(), ["x"], size=40, last_batch_policy=LastBatchPolicy.PARTIAL),
@@ -140,15 +128,10 @@ WAYS = {
 }
 
 
-def _pipeline_of_clips():
-    clip = read(video(), 1)
-    return Pipeline(fn.flip(clip.pixels, horizontal=True), clip.index)
-
-
 def _torch_iterator(pipeline):
     import seqpipe.torch
 
-    return seqpipe.torch.Iterator(pipeline, names=("pixels", "index"))
+    return seqpipe.torch.Iterator(pipeline, names=("number",))
 
 
 def _grid():

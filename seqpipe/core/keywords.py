@@ -11,7 +11,7 @@ from ..errors import ParameterError
 __all__ = ["OF_OUTPUT", "OF_SEVERAL", "nearest", "refuses_unknown", "suggestion"]
 
 _OF_READERS: Final = (
-    "Read sequences by readers.Video(files=[…], sequence_length=…), or one by .sequence(start, length)"
+    "Read sequences by seqpipe.videos(source, Clip(length, stride=…)), or one by .sequence(start, length)"
 )
 OF_OUTPUT: Final[Mapping[str, str]] = {
     name: f"Write output=OutputSpec({name}=…)"

@@ -18,7 +18,7 @@ __all__ = ["sample_at", "samples_at"]
 
 def sample_at(dataset: Any, index: int, epoch: int) -> Samples:
     """Return one sample of a :class:`seqpipe.dataset.Dataset`; see :meth:`seqpipe.dataset.Dataset.sample`."""
-    compute = Computation(dataset.fused[1], (), dataset.finished, is_single=True)
+    compute = Computation(dataset.absorbed.stages, (), dataset.finished, is_single=True)
     read = _read(dataset, np.array([index], np.int64), epoch, stack=False)
     ((outcome,),) = compute(epoch=epoch, index=index, value=read)
     if isinstance(outcome, SeqpipeError):
@@ -51,8 +51,7 @@ def samples_at(dataset: Any, indices: IntArray, epoch: int) -> Samples:
 
 
 def _read(dataset: Any, indices: IntArray, epoch: int, *, stack: bool) -> ReadResult:
-    parts, _ = dataset.fused
-    plan = dataset.source.plan(epoch, indices, None if parts is None else parts.head)
+    plan = dataset.source.plan(epoch, indices, dataset.absorbed.heads)
     result: ReadResult = dataset.source.finish(dataset.source.begin(plan, stack=stack))
     return result
 

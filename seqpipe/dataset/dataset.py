@@ -13,7 +13,6 @@ import numpy as np
 from ..core.param import check_list
 from ..errors import ParameterError, StateError, described_type
 from ..pipeline.fusion import Fuse
-from ..readers.collate import RAGGED, Ragged
 from ..readers.params import TORCH_ADAPTER, check_index
 from ..sampling.params import EPOCH, check_shard
 from ..video.device import parse_device
@@ -23,7 +22,7 @@ from .calls import PROCESSES, CallPool, check_pickles
 from .dealt import LAST, Last
 from .definition import Definition
 from .epoch import Epoch
-from .params import BATCHES, EVEN, FUSE, GIB, SIZE, STICK, VIEWS
+from .params import BATCHES, EVEN, FUSE, GIB, RAGGED, SIZE, STICK, VIEWS, Ragged
 from .samples import Samples
 from .stages import (
     DatasetStage,

@@ -16,7 +16,7 @@ from ..pipeline.executor import gib
 from ..pipeline.source import BatchSamples, BatchSource, EmptyBatchError, Fetched, Ticket
 from ..sampling.dealing import History, SampleOrder, Share
 from .samples import collated, first_error
-from .source import ReadPlan, ReadResult, SampleSource
+from .source import Heads, ReadPlan, ReadResult, SampleSource
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Dealt(BatchSource):
     Attributes:
         source: the source.
         order: order of its samples.
-        head: operators that the source applies while it reads, or None.
+        heads: operators that the source applies while it reads.
         rank: number of the rank.
         world: number of ranks.
         batch_size: samples in a batch.
@@ -96,7 +96,7 @@ class Dealt(BatchSource):
 
     source: SampleSource
     order: SampleOrder
-    head: Any
+    heads: Heads
     rank: int
     world: int
     batch_size: int
@@ -136,7 +136,7 @@ class Dealt(BatchSource):
         steps = self.steps(self._epoch)
         if not steps.holds(first):
             return None
-        plan = self.source.plan(self._epoch, steps.indices(first), self.head)
+        plan = self.source.plan(self._epoch, steps.indices(first), self.heads)
         self._planned = first, plan
         return plan
 

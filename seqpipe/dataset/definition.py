@@ -14,17 +14,18 @@ from ..core.cached import cached_property
 from ..core.closing import Closing
 from ..ops import Type
 from ..pipeline.executor import Executor
-from ..pipeline.fusion import Fuse, Split, split
-from ..readers.collate import Ragged
+from ..pipeline.fusion import Fuse
 from ..readers.params import bytes_ahead
 from ..readers.report import Report
 from ..sampling import fingerprint
 from ..sampling.dealing import History, SampleOrder
 from ..video.device import parse_device
+from .absorbing import Absorbed, absorbed
 from .compute import Computation
 from .dealt import Dealt, Last
 from .describe import explained, written
 from .epoch import finished
+from .params import Ragged
 from .samples import Samples
 from .source import SampleSource
 from .stages import DatasetStage, Function, OperatorStage, TransferStage, stages_of, with_padding
@@ -141,24 +142,19 @@ class Definition(Closing):
         return stages_of(self.steps)
 
     @cached_property
-    def fused(self) -> tuple[Split | None, tuple[DatasetStage, ...]]:
-        """The first chain, split into what the source applies and the rest; and the stages that remain."""
-        stages, output = self.stages, getattr(self.source, "output", None)
+    def absorbed(self) -> Absorbed:
+        """The stages that the source applies while it reads, and those that remain."""
+        stages = self.stages
         if self.ragged == "pad":
             steps = self.steps[: self.batched_at]
             before = sum(len(one.chain.ops) if isinstance(one, OperatorStage) else 1 for one in steps)
             stages = with_padding(stages, before, getattr(self.source, "fill", 0))
-        first = stages[0] if stages else None
-        if output is None or not isinstance(first, OperatorStage):
-            return None, stages
-        parts = split(first.chain, output, self.fusing, getattr(self.source, "layout", None))
-        rest = () if parts.tail is None else (OperatorStage(parts.tail),)
-        return parts, (*rest, *stages[1:])
+        return absorbed(stages, getattr(self.source, "output", None), self.fusing)
 
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
         changed = [name for name, one in self.source.parts.items() if one.kind in ("images", "labels")]
-        return explained(*self.fused, self.source.device, changed)
+        return explained(self.absorbed, self.source.device, changed)
 
     def report(self) -> Report:
         """Return the number of sources and samples, and every source or sample that was lost, with the reason."""
@@ -178,7 +174,6 @@ class Definition(Closing):
             done: what earlier numbers of ranks have read of the epoch.
             turn: (number, count) of workers that share the rank's batches in turns.
         """
-        parts, _ = self.fused
         limit = bytes_ahead(self.gib, parse_device(self.source.device))
         own = getattr(self.source, "dealt", None)  # a source that is read from front to back
         if own is not None:
@@ -186,7 +181,7 @@ class Definition(Closing):
         return Dealt(
             self.source,
             self.order,
-            None if parts is None else parts.head,
+            self.absorbed.heads,
             self.rank,
             self.world,
             self.batch_size or self._group(limit),
@@ -202,22 +197,20 @@ class Definition(Closing):
 
     def _group(self, limit: int) -> int:
         """Return the number of single samples that are read together: fewer where two groups exceed the limit."""
-        parts, _ = self.fused
         count = min(_GROUP, self.size)
-        head = None if parts is None else parts.head
-        nbytes = self.source.plan(0, np.arange(count), head).nbytes if count else 0
+        nbytes = self.source.plan(0, np.arange(count), self.absorbed.heads).nbytes if count else 0
         return max(1, min(_GROUP, limit * count // max(1, 2 * nbytes)))
 
     @property
     def by_sample(self) -> tuple[DatasetStage, ...]:
         """The stages up to the last function of the user's, which run sample by sample."""
-        _, rest = self.fused
+        rest = self.absorbed.stages
         last = max((number for number, stage in enumerate(rest, 1) if isinstance(stage, Function)), default=0)
         return rest[:last]
 
     def transform(self) -> Callable[..., tuple[Any, ...]] | None:
         """Return the function that applies the stages to what the source has read; None if there are none."""
-        _, rest = self.fused
+        rest = self.absorbed.stages
         if not rest:
             return None
         by_sample = rest if self.is_single else self.by_sample
@@ -249,7 +242,8 @@ class Definition(Closing):
         self.source.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_open"}
+        # executors belong to their process, and what is absorbed follows from the steps
+        return {name: value for name, value in self.__dict__.items() if name not in ("_open", "absorbed")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _open=[])  # executors belong to their process
+        self.__dict__.update(state, _open=[])

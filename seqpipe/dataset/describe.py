@@ -5,28 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..pipeline.fusion import Split
+from .absorbing import Absorbed
 from .stages import DatasetStage, TransferStage
 
 __all__ = ["explained", "written"]
 
 
-def explained(parts: Split | None, rest: Iterable[DatasetStage], device: str, changed: Iterable[str]) -> str:
+def explained(parts: Absorbed, device: str, changed: Iterable[str]) -> str:
     """Describe each pass over the pixels in a line, and why decoding does not take over more operators.
 
     Args:
-        parts: the first chain, split into what the source applies and the rest.
-        rest: the stages that remain.
+        parts: what the source applies, and the stages that remain.
         device: device of what the source reads.
         changed: names of the parts that operators act on.
     """
-    lines = [parts.head.explain()] if parts is not None and parts.head is not None else []
-    for stage in rest:
+    lines = parts.explain()
+    for stage in parts.stages:
         lines += stage.explain(device)
         device = stage.device if isinstance(stage, TransferStage) else device
     numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
-    if parts is not None and parts.tail is not None:
-        numbered.append(f"{parts.tail.ops[0].name} is not part of the conversion: {parts.reason}.")
+    numbered += parts.refusals
     if numbered:
         numbered.append(f"Operators change {', '.join(changed)}; other parts are passed on.")
     return "\n".join(numbered)

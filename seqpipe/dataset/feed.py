@@ -14,7 +14,7 @@ from ..readers.report import Report
 from .dataset import Dataset
 from .items import Kinds, as_parts
 from .samples import collated
-from .source import ReadPlan, ReadResult
+from .source import PLAIN, Heads, ReadPlan, ReadResult
 
 __all__ = ["FeedSource", "feed"]
 
@@ -63,7 +63,7 @@ class FeedSource:
         iterable = self.iterable() if callable(self.iterable) else self.iterable
         return iter(iterable)
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:  # noqa: ARG002  it has no samples by index
+    def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:  # noqa: ARG002  it has no samples by index
         """Raise: items have no index.
 
         Raises:

@@ -20,7 +20,7 @@ from ..sampling.params import SEED, SHUFFLE
 from ..sequence import Sequence
 from .calls import PROCESSES, CallPool
 from .dataset import Dataset
-from .source import ReadPlan, ReadResult, SampleOutcome
+from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 
 __all__ = ["ItemSource", "Kinds", "as_parts", "items"]
 
@@ -72,9 +72,9 @@ class ItemSource:
         """The number of items: what they are is not known."""
         return {"items": [self.title, self.size]}
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:
+    def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        del head
+        del heads
         return ReadPlan(epoch, indices)
 
     def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:

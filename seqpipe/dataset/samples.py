@@ -149,7 +149,7 @@ def _batch(sequences: Iterable[Sequence], index: IntArray, stacked: Array | None
 
 
 def padded(batch: Batch, fill: float) -> Batch:
-    """Return a batch padded at the bottom and right to one size, with a mask that is True for its pixels."""
+    """Return a batch padded at the end, bottom and right to one size, with a mask that is True for its pixels."""
     sequences, stacked = batch.sequences, batch.stacked
     shapes = [
         tuple(n for axis, n in zip(s.layout, s.shape, strict=True) if axis in "FDHW") for s in sequences
@@ -164,8 +164,18 @@ def padded(batch: Batch, fill: float) -> Batch:
         stacked = array.full((len(sequences), *largest), fill, dtype=sequences[0].dtype)
         for target, sequence in zip(stacked, sequences, strict=True):
             target[tuple(slice(length) for length in sequence.shape)] = sequence.data
-        sequences = tuple(replace(s, data=data) for s, data in zip(sequences, stacked, strict=True))
+        sequences = tuple(_lengthened(s, data) for s, data in zip(sequences, stacked, strict=True))
     return replace(batch, sequences=sequences, stacked=stacked, mask=mask)
+
+
+def _lengthened(sequence: Sequence, data: Array) -> Sequence:
+    """Return a sequence with pixels that have more frames, which are padding."""
+    if sequence.frames is None or sequence.timestamps is None:
+        return replace(sequence, data=data)
+    more = 0, data.shape[sequence.layout.index("F")] - len(sequence.frames)
+    frames = np.pad(sequence.frames, more, constant_values=-1)
+    times = np.pad(sequence.timestamps, more, constant_values=np.nan)
+    return replace(sequence, data=data, frames=frames, timestamps=times)
 
 
 def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any) -> dict[str, Any]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from ..array import Array, IntArray
 from ..errors import SeqpipeError
 from ..ops import Type
 from ..readers.report import Report
 
-__all__ = ["ReadPlan", "ReadResult", "SampleOutcome", "SampleSource"]
+__all__ = ["PLAIN", "Heads", "ReadPlan", "ReadResult", "SampleOutcome", "SampleSource"]
 
 SampleOutcome: TypeAlias = "tuple[int, dict[str, Any]] | SeqpipeError | None"
 """A sample's index and parts by name; the error to raise; or None for a sample that is left out."""
+
+Heads: TypeAlias = Mapping[str, Any]
+"""For each array that a source reads of its images: the operators that it applies while it reads, see
+:mod:`seqpipe.pipeline.fusion`; None for none."""
+
+PLAIN: Final[Heads] = {"image": None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +92,13 @@ class SampleSource(Protocol):
     def facts(self) -> Mapping[str, object]:
         """Everything that determines the samples, as plain values by name."""
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:
+    def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
         """Choose what is read of samples; arithmetic, no pixels.
 
         Args:
             epoch: the epoch.
             indices: the samples.
-            head: operators that the source applies while it reads, see :mod:`seqpipe.pipeline.fusion`; None for none.
+            heads: operators that the source applies while it reads; only for sources with ``output``.
         """
 
     def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:

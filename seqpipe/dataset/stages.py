@@ -181,11 +181,13 @@ class GraphStage:
         graph: the graph.
         names: names of its outputs.
         parts: for each input, the name of the part.
+        read: parts that the source has read for this graph, which end here.
     """
 
     graph: Graph
     names: tuple[str, ...]
     parts: Mapping[str, str]
+    read: frozenset[str] = frozenset()
 
     @classmethod
     def built(
@@ -216,7 +218,9 @@ class GraphStage:
         outputs = self.graph(epoch=epoch, index=np.atleast_1d(index), **given)
         values = outputs if isinstance(outputs, tuple) else (outputs,)
         named = dict(zip(self.names, (value[0] for value in values) if single else values, strict=True))
-        return _labeled({**parts, **named}, named)
+        kept = {name: value for name, value in parts.items() if name not in self.read}
+        first = {name: named[name] for name in self.names if name == "image" and name not in kept}
+        return _labeled({**first, **kept, **named}, named)
 
     def __repr__(self) -> str:
         return f".graph({', '.join(self.parts.values())} → {', '.join(self.names)})"
@@ -228,7 +232,7 @@ class GraphStage:
 
     def explain(self, device: str) -> list[str]:  # noqa: ARG002  alike on all
         """See :class:`DatasetStage`."""
-        return self.graph.explain().splitlines()
+        return [re.sub(r"^\d+\. ", "", line) for line in self.graph.explain().splitlines()]
 
 
 def _is_taken(name: str) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "VideoTake",
     "VolumeTake",
     "Whole",
+    "in_reader_words",
     "in_words_of",
 ]
 
@@ -87,7 +88,7 @@ class Clip(_Take):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
-        return _arguments(self)
+        return in_reader_words(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,7 +119,7 @@ class Segments(_Take):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
-        return _arguments(self)
+        return in_reader_words(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,15 +137,39 @@ class Every(_Take):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
-        return {"sequence_length": 1, **_arguments(self)}
+        return {"sequence_length": 1, **in_reader_words(self)}
 
 
 @dataclass(frozen=True, repr=False)
 class Whole(_Take):
-    """All of each volume."""
+    """All of each volume, video, or part of a video that a manifest gives: one sample each.
+
+    Sequences of videos have different lengths: batches of them are lists, or are padded by ``batch(ragged="pad")``.
+
+    Attributes:
+        stride: for videos: distance between frames; with ``fps``, in frames of that rate.
+        fps: for videos: target frame rate in Hz, by timestamps.
+        max_frames: for videos: the largest number of frames of a sequence. A longer one is an error, which
+            ``on_error="skip"`` leaves out with an entry in the report.
+        repeats: for videos: number of times that each sample occurs in an epoch.
+        fill: for videos: pixel value of what ``batch(ragged="pad")`` adds.
+    """
+
+    names: ClassVar[Mapping[str, str]] = {"repeats": "repeats", "fill_value": "fill"}
+    stride: int = 1
+    fps: float | None = None
+    max_frames: int | None = None
+    repeats: int = 1
+    fill: float = 0
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a reader of volumes."""
+        """Return the arguments of a reader of volumes.
+
+        Raises:
+            ParameterError: a field of videos is set.
+        """
+        if self != Whole():
+            raise ParameterError(f"{self!r} has fields of videos", source="volumes", allowed="Whole()")
         return {}
 
 
@@ -205,7 +230,7 @@ class Grid(_Take):
     pad: PadMode = "none"
 
 
-def _arguments(take: Any) -> dict[str, Any]:
+def in_reader_words(take: Any) -> dict[str, Any]:
     """Return the fields of a take by the names of a reader's arguments."""
     return {argument: getattr(take, name) for argument, name in take.names.items()}
 
@@ -225,5 +250,5 @@ def in_words_of(take: Any) -> Iterator[None]:
         raise
 
 
-VideoTake: TypeAlias = Clip | Segments | Every
+VideoTake: TypeAlias = Clip | Segments | Every | Whole
 VolumeTake: TypeAlias = Whole | Patch | Grid

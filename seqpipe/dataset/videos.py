@@ -4,36 +4,52 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..array import IntArray
-from ..errors import ParameterError, described_type
+from ..errors import ParameterError, SeqpipeError, described_type, warn_caller
 from ..ops import Type
-from ..pipeline.fusion import Head
 from ..readers.entry import Listing
-from ..readers.fetch import FetchedSamples, Fetcher, Pending
-from ..readers.frame_folders import FrameFolders
-from ..readers.labels import LabelType
+from ..readers.fetch import Fetcher, Pair, Pending, begin_together
+from ..readers.frame_folders import FolderSurvey, FrameFiles, LazyFolderEngine, list_folders
+from ..readers.frame_values import Clock, FrameMotion
+from ..readers.labels import LabelParser, LabelType
+from ..readers.lazy_engine import LazyEngine, LazyPool
 from ..readers.listing import list_videos
+from ..readers.outputs import Outputs
 from ..readers.ranges import Range
-from ..readers.report import Report
-from ..readers.video import Video
-from ..sampling.params import OnError
-from ..video.convert.output import OutputSpec
+from ..readers.report import Report, ReportBook
+from ..readers.selection import Selection
+from ..readers.survey import VideoSurvey
+from ..sampling import Sampler, WholeSpans, choose_sampler
+from ..sampling.params import (
+    CLIPS_TOGETHER,
+    MAX_FRAMES,
+    MIN_FRAMES,
+    ON_ERROR,
+    REPEATS,
+    SEED,
+    SHUFFLE,
+    OnError,
+)
+from ..video.convert.output import OutputSpec, check_fill, check_output
+from ..video.device import DECODE, STREAM, THREADS, parse_device
+from ..video.engine.engine import Engine
+from ..video.index.open import IndexOptions
+from ..video.index.shared import find_register
 from .dataset import Dataset
 from .options import Decode
-from .samples import column_part
-from .source import ReadPlan, ReadResult
-from .takes import Clip, VideoTake, in_words_of
+from .samples import column_part, first_error
+from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
+from .takes import Clip, Every, Segments, VideoTake, Whole, in_reader_words, in_words_of
 
-__all__ = ["ClipSource", "folders", "listing", "read_of", "videos"]
+__all__ = ["ClipSource", "folders", "listing", "videos"]
 
 _Path: TypeAlias = "str | os.PathLike[str]"
-_MANIFESTS = (".csv", ".tsv", ".jsonl")
+_MANIFESTS: Final = (".csv", ".tsv", ".jsonl")
+_FETCHERS: Final = 16  # of fused operators, whose plans are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,45 +57,45 @@ class ClipSource:
     """Sequences of frames of videos; the parts of a sample are ``image`` and what is known of it.
 
     Attributes:
-        reader: the reader, whose samples are taken by their indices.
+        fetcher: reads samples by their indices.
         take: what is taken of each video.
         shuffle: whether each epoch has a new order.
+        device: device of the samples' arrays.
+        classes: names of the classes; a name's position is its label.
+        label_type: type of the labels.
         name: what the source consists of.
     """
 
-    reader: Video
+    fetcher: Fetcher
     take: VideoTake
     shuffle: bool
+    device: str
+    classes: tuple[str, ...]
+    label_type: LabelType
     name: str = "videos"
     mix: int = 0
+    _fused: dict[int, tuple[Outputs, Fetcher]] = field(default_factory=dict, init=False)
 
     @property
-    def fetcher(self) -> Fetcher:
-        """Reads samples by their indices."""
-        return self.reader.fetcher
+    def _selection(self) -> Selection:
+        return self.fetcher.selection
 
     @property
     def unit(self) -> int:
         """Number of consecutive samples that stay together."""
         take = self.take
-        if not isinstance(take, Clip):
-            return getattr(take, "repeats", 1)
-        return take.repeats * (take.per_video or 1 if take.together else 1)
+        repeats: int = getattr(take, "repeats", 1)
+        return repeats * (take.per_video or 1) if isinstance(take, Clip) and take.together else repeats
 
     @property
     def size(self) -> int:
         """Number of samples."""
-        return self.reader.total
+        return self._selection.total
 
     @property
     def seed(self) -> int:
         """Seed of order and samples."""
-        return self.fetcher.selection.seed
-
-    @property
-    def device(self) -> str:
-        """Device of the samples' arrays."""
-        return self.reader.device
+        return self._selection.seed
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -89,12 +105,7 @@ class ClipSource:
     @property
     def output(self) -> OutputSpec:
         """Color, dtype, size and layout of the frames, which operators may be fused with."""
-        return self.reader.output
-
-    @property
-    def layout(self) -> str:
-        """Layout of sequences."""
-        return self.reader.layout
+        return self.fetcher.output
 
     @property
     def fill(self) -> float:
@@ -102,14 +113,14 @@ class ClipSource:
         return self.fetcher.fill
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes; a name's position is its label."""
-        return self.reader.classes
+    def columns(self) -> tuple[str, ...]:
+        """Names of the further columns of a manifest."""
+        return tuple(dict.fromkeys(name for row in self._selection.catalog.fields for name in row))
 
     @property
     def parts(self) -> Mapping[str, Type]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        selection = self.fetcher.selection
+        selection = self._selection
         sides = [set(one) for one in zip(*selection.catalog.shapes, strict=True)]
         shape = (selection.sampler.length, *(side.pop() if len(side) == 1 else None for side in sides))
         numbers = {"label": "", "timestamps": "F", "frames": "F", "index": "", "video": ""}
@@ -117,80 +128,108 @@ class ClipSource:
             name: Type("numbers", axes, "float64" if name == "timestamps" else "int64", "cpu")
             for name, axes in numbers.items()
         }
-        if self.reader.label_type != "class":
+        if self.label_type != "class":
             types["label"] = Type()
         image = Type("images", self.output.layout, self.output.dtype, self.device, shape)
-        columns = {column_part(name, ("image",)): Type() for name in self.reader.columns}
+        columns = {column_part(name, ("image",)): Type() for name in self.columns}
         return {"image": image, **types, **columns}
 
     @property
     def facts(self) -> Mapping[str, object]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        return self.fetcher.selection.facts
+        return self._selection.facts
 
-    def plan(self, epoch: int, indices: IntArray, head: Head | None = None) -> ReadPlan:
+    def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        fetcher = self._fetcher(head)
-        fetcher.prepare(epoch, indices)
-        return ReadPlan(epoch, indices, fetcher.size(epoch, indices), fetcher)
+        fetchers = {name: self._fetcher(head) for name, head in heads.items()}
+        return ReadPlan(epoch, indices, sum(one.size(epoch, indices) for one in fetchers.values()), fetchers)
 
-    def _fetcher(self, head: Head | None) -> Fetcher:
-        return self.reader.fetcher_for(head)
+    def _fetcher(self, head: Outputs | None) -> Fetcher:
+        """Return the fetcher of an output; each keeps its last plan."""
+        if head is None:
+            return self.fetcher
+        known = self._fused.get(id(head))
+        if known is None:
+            if len(self._fused) >= _FETCHERS:
+                self._fused.clear()
+            known = self._fused[id(head)] = head, replace(self.fetcher, outputs=head)
+        return known[1]
 
-    def begin(self, plan: ReadPlan, *, stack: bool = True) -> tuple[Fetcher, Pending]:
+    def begin(self, plan: ReadPlan, *, stack: bool = True) -> _Reading:
+        """See :class:`seqpipe.dataset.source.SampleSource`; frames are decoded once for all outputs."""
+        fetchers: dict[str, Fetcher] = plan.work
+        pending = begin_together(list(fetchers.values()), plan.epoch, plan.indices, stack=stack)
+        return _Reading(plan, stack, tuple(pending))
+
+    def finish(self, work: _Reading) -> ReadResult:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        fetcher: Fetcher = plan.work
-        return fetcher, fetcher.begin(plan.epoch, plan.indices, stack=stack)
-
-    def finish(self, work: tuple[Fetcher, Pending]) -> ReadResult:
-        """See :class:`seqpipe.dataset.source.SampleSource`."""
-        fetcher, pending = work
-        if pending.engine is not fetcher.engine.get():
+        if work.pending[0].engine is not self.fetcher.engine.get():
             # the data set was closed, or this is a forked process: what was begun never finishes
-            indices = np.array([sample.index for sample in pending.group.samples], np.int64)
-            pending = fetcher.begin(pending.epoch, indices, stack=pending.stacked is not None)
-        return read_of(fetcher.finish(pending))
+            work = self.begin(work.plan, stack=work.stack)
+        fetchers: dict[str, Fetcher] = work.plan.work
+        fetched = {
+            name: fetcher.finish(one, counted=not number)
+            for number, ((name, fetcher), one) in enumerate(zip(fetchers.items(), work.pending, strict=True))
+        }
+        rows = zip(*(one.outcomes for one in fetched.values()), strict=True)
+        outcomes = tuple(_outcome(dict(zip(fetched, row, strict=True))) for row in rows)
+        stacked = {name: one.stacked for name, one in fetched.items() if one.stacked is not None}
+        return ReadResult(outcomes, stacked)
 
-    def cancel(self, work: tuple[Fetcher, Pending]) -> None:
+    def cancel(self, work: _Reading) -> None:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        work[1].read.cancel()
+        for one in work.pending:
+            one.read.cancel()
 
     def metadata(self, indices: IntArray) -> Mapping[str, Any]:
         """The position of each sample's video in the data set."""
-        return {"video": self.reader.videos(indices)}
+        return {"video": self._selection.videos_of(indices)}
 
     def report(self) -> Report:
         """Return what was lost."""
-        return self.reader.report()
+        return self.fetcher.book.so_far()
 
     def stats(self) -> dict[str, Any]:
-        """Return counts of decoded frames by backend."""
-        return self.reader.stats()
+        """Return counts of decoded frames since the threads started.
+
+        Returns:
+            ``frames``: number of decoded frames by backend, ``"cpu"`` or ``"nvdec"``. ``fallbacks``: number of times
+            that the CPU decoded instead of NVDEC, by reason.
+        """
+        return self.fetcher.engine.get().stats()
 
     def share_cores(self, processes: int) -> None:
         """Let this process use one of ``processes`` parts of the cores."""
         self.fetcher.engine.share_cores(processes)
 
     def close(self) -> None:
-        """Stop the threads."""
-        self.reader.close()
+        """Stop the threads; the next read starts them again."""
+        self.fetcher.engine.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_fused": {}}  # found by identity, which copies do not share
 
     def __repr__(self) -> str:
         shuffled = f", shuffle seed {self.seed}" if self.shuffle else ""
-        count = len(self.fetcher.selection.catalog)
+        count = len(self._selection.catalog)
         return f"{self.name}({count} {self.name}, {self.size} samples, {self.take!r}{shuffled})"
 
 
-def read_of(fetched: FetchedSamples) -> ReadResult:
-    """Return what a fetcher has read."""
-    outcomes: list[Any] = []
-    for outcome in fetched.outcomes:
-        if isinstance(outcome, tuple):
-            sample, sequence = outcome
-            outcomes.append((sample.index, {"image": sequence}))
-        else:
-            outcomes.append(outcome)
-    return ReadResult(tuple(outcomes), {} if fetched.stacked is None else {"image": fetched.stacked})
+class _Reading(NamedTuple):
+    """Samples that are being read, with each output."""
+
+    plan: ReadPlan
+    stack: bool
+    pending: tuple[Pending, ...]
+
+
+def _outcome(by_name: Mapping[str, Pair | SeqpipeError | None]) -> SampleOutcome:
+    """Return what was read of one sample with each output."""
+    pairs = {name: one for name, one in by_name.items() if isinstance(one, tuple)}
+    if len(pairs) < len(by_name):
+        return first_error(by_name.values())
+    index = next(iter(pairs.values()))[0].index
+    return index, {name: sequence for name, (_, sequence) in pairs.items()}
 
 
 def listing(
@@ -267,8 +306,8 @@ def videos(
     Args:
         source: a folder (its subfolders are the classes), a manifest (.csv, .tsv, .jsonl), a video, a list of videos,
             or a :func:`listing`.
-        take: what is taken of each video: :class:`Clip`, :class:`Segments`, :class:`Every`; a number is the length of
-            clips.
+        take: what is taken of each video: :class:`Clip`, :class:`Segments`, :class:`Every`, or :class:`Whole`, which is
+            all of it, or of the part that a manifest's ``start_s`` and ``end_s`` give; a number is the length of clips.
         output: color, dtype, size and crop of the frames; by default RGB uint8 at full size.
         decode: backend, stream, threads and indexes.
         device: "cpu", "cuda", "cuda:N", or "auto" for the first usable GPU, else the CPU.
@@ -289,23 +328,27 @@ def videos(
             f"decode is {described_type(decode)}", source="videos", allowed="Decode(backend=…, threads=…, …)"
         )
     chosen = decode or Decode()
-    listed = {"videos": source} if isinstance(source, Listing) else _kind_of(source)
-    with in_words_of(taken):
-        reader = Video(
-            **listed,
-            **taken.arguments(),
-            output=output,
-            device=device,
-            shuffle=shuffle,
-            seed=seed,
-            on_error=on_error,
-            decode=chosen.backend,
-            stream=chosen.stream,
-            threads=chosen.threads,
-            cache_dir=chosen.cache_dir,
-            register=chosen.register,
-        )
-    return Dataset(ClipSource(reader, taken, bool(shuffle)))
+    kind = {} if isinstance(source, Listing) else _kind_of(source)
+    place, stream = parse_device(device), STREAM.check(chosen.stream)
+    indexes = IndexOptions(chosen.cache_dir, stream, find_register(chosen.register, kind.get("file_root")))
+    engine = LazyEngine(THREADS.check(chosen.threads), place, DECODE.check(chosen.backend), indexes)
+    plan = _Sampling.of(taken, output, seed, shuffle, on_error)
+    motion = None if getattr(taken, "min_motion", None) is None else FrameMotion(indexes)
+    survey = VideoSurvey(
+        *(
+            plan.sampler,
+            plan.output,
+            plan.by_time,
+            plan.min_frames,
+            plan.on_error,
+            indexes,
+            plan.book,
+            motion,
+        ),
+        max_frames=plan.max_frames,
+    )
+    listed = source if isinstance(source, Listing) else list_videos(**kind)
+    return plan.dataset(listed, survey, engine, Clock(indexes), str(place), "videos")
 
 
 def folders(
@@ -346,45 +389,96 @@ def folders(
         SourceError: a folder cannot be read and ``on_error`` is "raise"; or none can be.
     """
     taken = _checked_take(take)
-    arguments = taken.arguments()
     for name in ("fps", "min_motion"):
-        if arguments.pop(name, None) is not None:
+        if getattr(taken, name, None) is not None:
             raise ParameterError(f"{name} needs times, and folders of frames have none", source="Clip")
-    together = arguments.pop("clips_together", False)
-    if together:
+    if getattr(taken, "together", False):
         raise ParameterError("together has no meaning for single images", source="Clip")
-    if labels is not None and isinstance(source, (Listing, str, os.PathLike)):
-        given = "a listing" if isinstance(source, Listing) else "a folder of folders"
-        raise ParameterError(f"labels and {given} exclude one another", source="folders", allowed="a list")
-    if isinstance(source, Listing):
-        listed: dict[str, Any] = {"videos": source}
-    elif isinstance(source, (str, os.PathLike)):
-        listed = {"file_root": source}
-    else:
-        listed = {"folders": source, "labels": labels}
-    with in_words_of(taken):
-        reader = FrameFolders(
-            **listed,
-            **arguments,
-            template=template,
-            first_number=first_number,
-            classes=classes,
-            label_type=label_type,
-            output=output,
-            threads=threads,
-            shuffle=shuffle,
-            seed=seed,
-            on_error=on_error,
+    files = FrameFiles(template, first_number)
+    engine = LazyFolderEngine(files, THREADS.check(threads))
+    plan, indexes = _Sampling.of(taken, output, seed, shuffle, on_error), IndexOptions(None, None, None)
+    survey = FolderSurvey(
+        *(plan.sampler, plan.output, plan.by_time, plan.min_frames, plan.on_error, indexes, plan.book),
+        max_frames=plan.max_frames,
+        files=files,
+    )
+    listed = list_folders(source, labels, LabelParser(classes, label_type))
+    return plan.dataset(listed, survey, engine, Clock(indexes), "cpu", "folders")
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampling:
+    """The checked arguments that videos and folders of frames have in common."""
+
+    take: VideoTake
+    sampler: Sampler
+    output: OutputSpec
+    fill: float
+    min_frames: int | None
+    max_frames: int | None
+    seed: int
+    shuffle: bool
+    on_error: OnError
+    book: ReportBook = field(default_factory=ReportBook)
+
+    @classmethod
+    def of(cls, take: VideoTake, output: Any, seed: Any, shuffle: Any, on_error: Any) -> _Sampling:
+        """Check arguments, before any file is touched."""
+        spec = check_output(OutputSpec() if output is None else output)
+        with in_words_of(take):
+            whole = isinstance(take, Whole)
+            arguments = in_reader_words(take) if whole else take.arguments()
+            fill = check_fill(arguments.pop("fill_value", 0), spec)
+            least = MIN_FRAMES.check(arguments.pop("min_frames", None))
+            REPEATS.check(arguments.pop("repeats", 1))
+            if CLIPS_TOGETHER.check(arguments.pop("clips_together", False)) and not getattr(
+                take, "per_video", None
+            ):
+                raise ParameterError(
+                    "together=True has no meaning without per_video", advice="Give per_video too"
+                )
+            sampler = WholeSpans(stride=take.stride, fps=take.fps) if whole else choose_sampler(**arguments)
+            longest = MAX_FRAMES.check(getattr(take, "max_frames", None))
+        seed, shuffle = SEED.check(seed), SHUFFLE.check(shuffle)
+        return cls(take, sampler, spec, fill, least, longest, seed, shuffle, ON_ERROR.check(on_error))
+
+    @property
+    def by_time(self) -> bool:
+        """Whether samples are chosen by timestamps."""
+        return getattr(self.take, "fps", None) is not None
+
+    def dataset(
+        self,
+        listed: Listing,
+        survey: VideoSurvey,
+        engine: LazyPool[Engine],
+        clock: Clock,
+        device: str,
+        name: str,
+    ) -> Dataset:
+        """Return the data set of listed videos, after looking at all of them."""
+        if not len(listed):
+            raise ParameterError("the listing is empty", source=name, allowed="at least one video")
+        self.book.passed_over(listed.passed_over)
+        catalog = survey.catalog(listed, engine.get())
+        if warning := survey.warning(len(listed.entries)):
+            warn_caller(warning)
+        selection = Selection(
+            *(catalog, survey.sampler, self.seed, clock, self.by_time),
+            getattr(self.take, "repeats", 1),
+            survey.motion,
         )
-    return Dataset(ClipSource(reader, taken, bool(shuffle), name="folders"))
+        fetcher = Fetcher(selection, engine, self.output, self.fill, self.on_error, self.book)
+        named = listed.classes, listed.label_type
+        return Dataset(ClipSource(fetcher, self.take, self.shuffle, device, *named, name))
 
 
 def _checked_take(take: Any) -> VideoTake:
     taken = Clip(take) if isinstance(take, int) and not isinstance(take, bool) else take
-    if not hasattr(taken, "arguments") or "patch_size" in taken.arguments():
+    if not isinstance(taken, (Clip, Segments, Every, Whole)):
         raise ParameterError(
             f"take is {described_type(take)}",
             source="videos",
-            allowed="Clip(length, …), Segments(count), Every(frames), or a length",
+            allowed="Clip(length, …), Segments(count), Every(frames), Whole(), or a length",
         )
     return taken

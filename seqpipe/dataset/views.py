@@ -13,7 +13,7 @@ from ..core.param import Param, check_list
 from ..errors import ParameterError
 from ..ops import REGISTRY, Type
 from ..readers.report import Report
-from .source import ReadPlan, ReadResult, SampleOutcome, SampleSource
+from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSource
 
 __all__ = ["Views", "check_window"]
 
@@ -88,9 +88,9 @@ class Views:
         """Those of the source and of the windows."""
         return {**self.source.facts, "views": [*self.window, self.count]}
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:
+    def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`; each sample is read once."""
-        del head
+        del heads
         samples = np.array(list(dict.fromkeys((indices // self.count).tolist())), np.int64)
         inner = self.source.plan(epoch, samples)
         return ReadPlan(epoch, indices, inner.nbytes, inner)

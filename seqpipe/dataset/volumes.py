@@ -24,7 +24,7 @@ from ..volume.patches.cutting import check_patch_size
 from ..volume.patches.grid import starts_of
 from .dataset import Dataset
 from .options import Cache, Prepare
-from .source import ReadPlan, ReadResult
+from .source import PLAIN, Heads, ReadPlan, ReadResult
 from .takes import Grid, Patch, VolumeTake, Whole
 
 __all__ = ["Cases", "PatchSource", "cases", "volumes"]
@@ -220,9 +220,9 @@ class PatchSource:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
         return self._selection.facts
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:
+    def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        del head
+        del heads
         return ReadPlan(epoch, indices, self.fetcher.size(epoch, indices))
 
     def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:

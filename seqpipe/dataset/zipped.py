@@ -11,7 +11,7 @@ from ..errors import ParameterError, SeqpipeError
 from ..ops import Type
 from ..readers.report import Report
 from .dataset import Dataset
-from .source import ReadPlan, ReadResult, SampleOutcome, SampleSource
+from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSource
 
 __all__ = ["Zipped", "zip"]
 
@@ -72,9 +72,9 @@ class Zipped:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
         return {f"{side}_{name}": one for side, s in self.sources.items() for name, one in s.facts.items()}
 
-    def plan(self, epoch: int, indices: IntArray, head: Any = None) -> ReadPlan:
+    def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        del head
+        del heads
         plans = {side: source.plan(epoch, indices) for side, source in self.sources.items()}
         return ReadPlan(epoch, indices, sum(plan.nbytes for plan in plans.values()), plans)
 

@@ -1,12 +1,8 @@
-"""Pipelines: readers and operators together, of which neither knows the other; and graphs of operators.
+"""Graphs of operators, and pipelines of the user's own batches.
 
 images = seqpipe.pipeline.Input("images")
 graph = seqpipe.pipeline.Graph(fn.rotate(images, angle=fn.random.uniform(range=(-10.0, 10.0))))
 (turned,) = graph(images=batch, epoch=1)
-
-clip = seqpipe.pipeline.read(reader, batch_size=8)
-for pixels, labels in seqpipe.pipeline.Pipeline(fn.flip(clip.pixels, horizontal=fn.random.coin_flip()), clip.label):
-    ...
 """
 
 from __future__ import annotations
@@ -19,15 +15,13 @@ from .external import BatchInfo, SampleInfo
 from .fusion import Fuse
 from .graph import Graph
 from .inputs import Input
-from .pipeline import ClipNodes, Pipeline, PipelineState, external_source, read, read_items
-from .source import DatasetProtocol, PipelineLastBatch
+from .pipeline import Pipeline, PipelineState, external_source
+from .source import PipelineLastBatch
 from .views import VideoScores
 
 __all__ = [
     "BatchInfo",
-    "ClipNodes",
     "DataNode",
-    "DatasetProtocol",
     "Fuse",
     "Graph",
     "Input",
@@ -37,8 +31,6 @@ __all__ = [
     "SampleInfo",
     "VideoScores",
     "external_source",
-    "read",
-    "read_items",
 ]
 
 if not TYPE_CHECKING:
@@ -48,6 +40,10 @@ if not TYPE_CHECKING:
             "Augmented": "seqpipe.videos(…, seqpipe.Clip(…)).map(chain).batch(size)",
             "AugmentedBatches": "seqpipe.dataset.Epoch, which ds.epoch(number) gives",
             "Clip": "seqpipe.Clip, or ds.graph(build)",
+            "ClipNodes": "the nodes that ds.graph(build) passes by the names of the parts",
+            "DatasetProtocol": "seqpipe.items(…), or seqpipe.dataset.SampleSource",
             "crop_views": "ds.views(size, count=3)",
+            "read": "seqpipe.videos(…, seqpipe.Clip(…)).graph(build).batch(size)",
+            "read_items": "seqpipe.items(…).graph(build).batch(size)",
         },
     )

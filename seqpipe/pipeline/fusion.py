@@ -15,6 +15,7 @@ import numpy as np
 
 from ..ops import (
     Chain,
+    DataNode,
     Declaration,
     Distribution,
     Mapping,
@@ -25,9 +26,10 @@ from ..ops import (
     planned,
 )
 from ..ops.core.value_map import ValueMap
-from ..readers import SampleRequest
+from ..readers.selection import SampleRequest
 from ..video.convert.geometry import PixelBox
 from ..video.convert.output import STD, FrameLayout, OutputSpec, transposed
+from .graph import Numbers
 
 __all__ = ["Framing", "Fuse", "Head", "PixelAffine", "Split", "scales", "split"]
 
@@ -49,6 +51,7 @@ class Head:
         layout: layout of the result.
         rounded: whether RGB values are rounded before they are resampled, as operators would receive them.
         luma: name of the remaining operator that needs luma alone, so that the conversion makes no colors; "" if none.
+        numbers: values of the nodes among the operators' parameters; None if there are none.
     """
 
     ops: tuple[Op, ...]
@@ -57,6 +60,7 @@ class Head:
     layout: str
     rounded: bool
     luma: str = ""
+    numbers: Numbers | None = None
 
     def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:
         """Return the output of each sample, with the values that the operators would sample when called.
@@ -66,7 +70,9 @@ class Head:
         """
         specs = [self._spec(sample) for sample in samples]
         framings = [Framing.of(self.plain, spec.height, spec.width) for spec in specs]
-        for step in planned(self.ops, specs, epoch, np.array([sample.index for sample in samples])):
+        indices = np.array([sample.index for sample in samples], np.int64)
+        ops = self.ops if self.numbers is None else self.numbers.bound(self.ops, epoch, indices)
+        for step in planned(ops, specs, epoch, indices):
             if step.mappings:
                 resampled = "scaling" in step.op.traits.converted
                 pairs = zip(framings, step.mappings, strict=True)
@@ -111,26 +117,23 @@ class Split:
     reason: str
 
 
-def split(chain: Chain, plain: OutputSpec, fuse: Fuse, layout: str | None = None) -> Split:
+def split(chain: Chain, plain: OutputSpec, fuse: Fuse, numbers: Numbers | None = None) -> Split:
     """Divide a chain into the operators that a reader's conversion applies, and the rest.
 
     Args:
         chain: the chain.
         plain: the reader's output without it.
         fuse: bound of the difference of pixel values; see :meth:`seqpipe.Dataset.fuse`.
-        layout: layout of the reader's sequences, if its conversion writes another one: the first operators may not
-            change it.
+        numbers: values of the nodes among the operators' parameters, in a graph.
     """
-    conversion = _Conversion(
-        plain, fuse, PixelAffine.of(plain), plain.layout, keeps_layout=layout not in (None, plain.layout)
-    )
+    conversion = _Conversion(plain, fuse, PixelAffine.of(plain), plain.layout)
     fused: list[Op] = []
     reason = "" if fuse != "none" else "fuse='none'"
     alone = leading(chain)
     for position, op in enumerate(chain.ops):
         composed = isinstance(op, Op) and position >= len(alone)
         reason = reason or ("it is composed with the next operators into one mapping" if composed else "")
-        reason = reason or conversion.refusal(op)
+        reason = reason or _pending_refusal(op, numbers) or conversion.refusal(op)
         if reason:
             break
         conversion = conversion.after(op)
@@ -140,7 +143,8 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse, layout: str | None = None
     luma = rest[0].name if rest and conversion.needs_luma_alone(rest[0]) else ""
     if not fused and not luma:
         return Split(None, chain, reason)
-    head = Head(tuple(fused), plain, conversion.affine, conversion.layout, fuse == "surface", luma)
+    pending = numbers if any(op.pending for op in fused) else None
+    head = Head(tuple(fused), plain, conversion.affine, conversion.layout, fuse == "surface", luma, pending)
     return Split(head, tail, reason)
 
 
@@ -153,7 +157,6 @@ class _Conversion:
     affine: PixelAffine
     layout: str
     is_scaled: bool = False
-    keeps_layout: bool = False
 
     def after(self, op: Op) -> _Conversion:
         """Return the conversion with another operator."""
@@ -169,7 +172,7 @@ class _Conversion:
         if self.plain.window is not None or self.plain.part is not None:
             return "the reader's own output has a window or a part"
         result = op.result_layout(self.layout)
-        if result != self.layout and (self.keeps_layout or result not in get_args(FrameLayout)):
+        if result != self.layout and result not in get_args(FrameLayout):
             return f"its result has the layout {result}, and conversions write frame by frame"
         refusals = {"scaling": self.scaling, "moving": self.moving, "values": self.values}
         return _general_refusal(op) or next(
@@ -201,14 +204,14 @@ class _Conversion:
         if getattr(op, "roi_start", None) is not None or getattr(op, "subpixel_scale", False):
             return "its window does not consist of whole pixels"
         sides = ("resize_x", "resize_y", "resize_shorter", "resize_longer")
-        if any(isinstance(getattr(op, side, None), Distribution) for side in sides):
+        if any(isinstance(getattr(op, side, None), (Distribution, DataNode)) for side in ("size", *sides)):
             return "its size is sampled"
         return ""
 
     def moving(self, op: Any) -> str:
         """Return why the conversion cannot apply an operator that moves pixels."""
         vertical = getattr(op, "vertical", False)
-        if isinstance(vertical, Distribution) or vertical:
+        if isinstance(vertical, (Distribution, DataNode)) or vertical:
             return "it mirrors frames top to bottom"
         return ""
 
@@ -221,6 +224,16 @@ class _Conversion:
         if self.fuse == "exact":
             return "it changes rounded values, and the conversion rounds once"
         return self.affine.refusal(op, self.plain)
+
+
+def _pending_refusal(op: Any, numbers: Numbers | None) -> str:
+    """Return why an operator with nodes among its parameters cannot be part of the head, as a clause; "" if it can."""
+    pixels = [
+        name for name, node in getattr(op, "nodes", {}).items() if not (numbers and numbers.knows(node))
+    ]
+    return (
+        f"its {pixels[0]} is computed from values that are not known before frames are read" if pixels else ""
+    )
 
 
 def _general_refusal(op: Any) -> str:
@@ -404,7 +417,9 @@ class PixelAffine:
 
     def variable(self, op: Any) -> str:
         """Return why the map of an operator is not constant, as a clause; "" if it is."""
-        sampled = [q.name for q, _, _ in op.distributions if q.name in _SAMPLED]
+        sampled = [
+            name for name in (*(q.name for q, _, _ in op.distributions), *op.nodes) if name in _SAMPLED
+        ]
         if sampled:
             return f"its {sampled[0]} is sampled"
         result: ValueMap | None = op.value_map()

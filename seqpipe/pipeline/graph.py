@@ -23,14 +23,15 @@ a graph is the first occurrence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..array import IntArray
 from ..core.cached import cached_property
 from ..core.json_text import reading_json
 from ..core.kernel import KernelDevice
 from ..errors import ParameterError, described_type
-from ..ops import GRAPH_ARGUMENTS, Backend, DataNode, DeferredCall, Op, Run, Type, type_of_value
+from ..ops import GRAPH_ARGUMENTS, Backend, Chain, DataNode, DeferredCall, Op, Run, Type, type_of_value
 from ..ops.random import RandomSource
 from ..sampling import fingerprint
 from ..sequence import Batch
@@ -38,10 +39,10 @@ from .graph_json import from_json, to_json
 from .inference import dot_text, infer
 from .inputs import Input, extent_of, image_inputs
 from .nodes import add_note
-from .order import ordered
-from .steps import GraphStep, steps_of
+from .order import Ordered, ordered
+from .steps import GraphStep, releasing, steps_of
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "Numbers"]
 
 
 class Graph:
@@ -180,18 +181,91 @@ class Graph:
         values = {position: inputs.pop(name) for name, position in self._input_positions.items()}
         for step in self._steps:
             values[self._position(step)] = self._value(step, values, run)
-            for node in step.released:
-                del values[self._order.position(node)]
+            for position in (*map(self._order.position, step.released), step.given):
+                if position is not None:
+                    del values[position]
         return tuple(values[self._order.position(node)] for node in self._outputs)
 
     def _value(self, step: GraphStep, values: Mapping[int, Any], run: Run) -> Any:
         """Compute a step; no reference to its operands remains afterwards, so that their memory is freed."""
+        given = [] if step.given is None else [values[step.given]]
         try:
-            return step.value([values[self._order.position(node)] for node in step.operands], run)
+            return step.value([*given, *(values[self._order.position(node)] for node in step.needed)], run)
         except Exception as error:
             where = getattr(step.nodes[-1], "where", "")
             add_note(error, f"node {step.nodes[-1]}" + (f", made at {where}" if where else ""))
             raise
+
+    def lines_on(self, name: str) -> list[tuple[GraphStep, Chain]]:
+        """Return the steps that act on an input, one for each such use, with their operators.
+
+        These are followed by the target of the next call, if that is the only user of the step's result.
+        """
+        lines = []
+        for step in self._steps:
+            if self._acts_on(step, self._input_positions[name]):
+                ops = list(step.chain.ops if step.calls else self._targets(step))
+                last = self._position(step)
+                users = [
+                    one for one in self._steps for node in one.operands if self._order.position(node) == last
+                ]
+                if (
+                    step.calls
+                    and len(users) == 1
+                    and not any(self._order.position(n) == last for n in self._outputs)
+                ):
+                    ops += self._targets(users[0]) if self._acts_on(users[0], last) else []
+                if ops:
+                    lines.append((step, Chain.part(ops, step.chain.fuse if step.calls else "exact")))
+        return lines
+
+    def _acts_on(self, step: GraphStep, position: int) -> bool:
+        """Whether a step begins with a call whose first argument is at a position, and has a layout of its own."""
+        call = step.nodes[0]
+        if not isinstance(call, DeferredCall) or not call.args or call.options.get("layout"):
+            return False
+        return isinstance(call.args[0], DataNode) and self._order.position(call.args[0]) == position
+
+    @staticmethod
+    def _targets(step: GraphStep) -> list[Any]:
+        """The operator of a single call that is no chain."""
+        return [one.target for one in step.nodes if isinstance(one, DeferredCall)] if not step.calls else []
+
+    def after(self, absorbed: Mapping[str, tuple[GraphStep, int]]) -> Graph:
+        """Return what remains of the graph if the first operators of some of its steps are applied elsewhere.
+
+        Args:
+            absorbed: for each input that is new, a step and the number of its operators whose result the input is.
+
+        Returns:
+            A graph with other inputs and the same outputs, which does not pickle.
+        """
+        result = Graph.__new__(Graph)  # copy() would go by JSON
+        result.__dict__.update(self.__dict__)
+        result._order, steps, inputs = self._order.copy(), list[GraphStep](), dict(self._input_positions)
+        keys = {id(step): (key, count) for key, (step, count) in absorbed.items()}
+        for step in self._steps:
+            key, count = keys.get(id(step), ("", 0))
+            if not key:
+                steps.append(step)
+            elif rest := step.after(count):
+                inputs[key] = -len(steps) - 1
+                result._order.stand_in(rest[-1], step.nodes[-1])
+                steps.append(GraphStep(rest, given=inputs[key]))
+            else:
+                inputs[key] = self._order.position(step.nodes[-1])
+        result._steps = releasing(result._order, steps, self._outputs)
+        used = {self._order.position(node) for step in steps for node in step.needed}
+        used |= {self._order.position(node) for node in self._outputs}
+        result._input_positions = {n: at for n, at in inputs.items() if n in absorbed or at in used}
+        layouts = {**self._image_inputs, **dict.fromkeys(absorbed)}
+        result._image_inputs = {n: one for n, one in layouts.items() if n in result._input_positions}
+        return result
+
+    @property
+    def numbers(self) -> Numbers:
+        """The values of nodes that depend on no input."""
+        return Numbers(self._order)
 
     def _position(self, step: GraphStep) -> int:
         return self._order.position(step.nodes[-1])
@@ -287,6 +361,31 @@ class Graph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Graph.from_json, (self.to_json(),)
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """The values of nodes that depend on epoch and samples alone: random numbers, constants and arithmetic on them.
+
+    Attributes:
+        order: the nodes of a graph.
+    """
+
+    order: Ordered
+
+    def knows(self, node: DataNode) -> bool:
+        """Whether a node depends on no input, and has one value for each sample."""
+        is_number = not isinstance(node, (Input, DeferredCall)) and not node.by_frame
+        return is_number and all(map(self.knows, node.operands))
+
+    def bound(self, ops: Iterable[Op], epoch: int, indices: IntArray) -> list[Op]:
+        """Return operators with the values of their nodes for some samples."""
+        run = Run(epoch, indices, len(indices), None, None, None)
+        return [op.bound([self._value(node, run) for node in op.pending]) for op in ops]
+
+    def _value(self, node: DataNode, run: Run) -> Any:
+        own = self.order.nodes[self.order.position(node)]  # with its occurrence
+        return own.value([self._value(one, run) for one in own.operands], run)
 
 
 def _indices(inputs: Mapping[str, Any], index: Any) -> Any:

@@ -43,6 +43,16 @@ class Ordered:
             counted.__dict__["where"] = node.where  # the line of user code, for messages
             self._positions[_key(counted)] = position
 
+    def copy(self) -> Ordered:
+        """Return the same order, to which nodes may be added."""
+        result = Ordered()
+        result.nodes, result._positions = list(self.nodes), dict(self._positions)
+        return result
+
+    def stand_in(self, node: DataNode, other: DataNode) -> None:
+        """Give a node the position of another one, whose value it computes."""
+        self._positions[_key(node)] = self.position(other)
+
     def position(self, node: DataNode) -> int:
         """Return the position of a node, from 0."""
         return self._positions[_key(node)]

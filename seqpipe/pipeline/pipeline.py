@@ -1,9 +1,8 @@
-"""Pipeline: iteration over sources and a graph of operators, with read-ahead and a state to resume from.
+"""Pipeline: iteration over the user's own batches and a graph of operators, with a state to resume from.
 
-clip = read(seqpipe.readers.Video(file_root="videos", sequence_length=16, shuffle=True), batch_size=8)
-mirror = fn.random.coin_flip(seed=1)
-pipe = Pipeline(fn.flip(clip.pixels, horizontal=mirror), clip.label)
-for pixels, labels in pipe:
+images, labels = external_source(batch_of, batch_size=8, num_outputs=2, layout=("HWC", ""))
+pipe = Pipeline(fn.flip(images, horizontal=fn.random.coin_flip(seed=1)), labels)
+for pixels, numbers in pipe:
     ...
 """
 
@@ -12,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -22,24 +20,21 @@ import numpy as np
 from ..core.closing import Closing
 from ..core.turns import TakesTurns
 from ..core.whole_file import replacing
-from ..errors import ParameterError, StateError, described_type, warn_caller
+from ..errors import ParameterError, StateError, warn_caller
 from ..ops import DataNode, Type
-from ..readers import Video
 from ..sampling import check_count, check_state, fingerprint
 from ..sampling.params import EPOCH
-from .datasets import Clips
 from .executor import Executor
 from .external import External, ExternalSpec, FedSource, Feed
 from .gathering import plan_gathering
 from .graph import Graph
 from .nodes import SourceNode, nodes_of
-from .source import BatchSource, DatasetProtocol, Indexed, PipelineLastBatch
+from .source import BatchSource
 
 if TYPE_CHECKING:
     from .workers import StartMethod
 
 __all__ = [
-    "ClipNodes",
     "Pipeline",
     "PipelineState",
     "check_names",
@@ -48,38 +43,10 @@ __all__ = [
     "feed_of",
     "graph_fingerprint",
     "load_state",
-    "read",
-    "read_items",
     "source_nodes",
     "sources_of",
     "state_of",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class ClipNodes:
-    """The outputs of a video reader as nodes.
-
-    Attributes:
-        pixels: a Batch ``NFHWC``.
-        label: int64 ``(N,)``; of another ``label_type`` as :mod:`seqpipe.readers.labels` says.
-        timestamps: float64 seconds ``(N, F)``.
-        frames: int64 ``(N, F)``, frame numbers in the video; -1 for padding.
-        index: int64 ``(N,)``, indices of the samples within the dataset.
-        video: int64 ``(N,)``, the position of each sample's video in the dataset.
-        columns: further columns of the dataset by name: arrays of numbers, tuples of other values.
-        luma: luma of the pixels, a Batch of uint8 with one channel, full range, straight from the decoded surface, for
-            optical flow. If ``pixels`` are not used, no colors are made; if both are, frames are decoded once.
-    """
-
-    pixels: DataNode
-    label: DataNode
-    timestamps: DataNode
-    frames: DataNode
-    index: DataNode
-    video: DataNode
-    columns: Mapping[str, DataNode]
-    luma: DataNode
 
 
 class PipelineState(TypedDict):
@@ -96,36 +63,6 @@ class PipelineState(TypedDict):
     position: int
     fingerprint: str
     sources: list[Any]
-
-
-def read(reader: Video, batch_size: int, *, last_batch: PipelineLastBatch = "partial") -> ClipNodes:
-    """Use a reader as the source of a pipeline.
-
-    Args:
-        reader: a :class:`seqpipe.readers.Video`; closing the pipeline closes it.
-        batch_size: samples in a batch.
-        last_batch: policy for an incomplete last batch: "partial" returns it short, "drop" leaves it out, "fill"
-            completes it with the first samples of the epoch, "pad" repeats its last sample.
-
-    Raises:
-        ParameterError: an argument is not valid.
-    """
-    if not isinstance(reader, Video):
-        raise ParameterError(
-            f"reader is {described_type(reader)}", source="read", allowed="a seqpipe.readers.Video"
-        )
-    pixels, label, timestamps, frames, index, video, *others, luma = nodes_of(
-        Indexed(Clips(reader, luma=True), batch_size, last_batch)
-    )
-    columns = dict(zip(reader.columns, others, strict=True))
-    return ClipNodes(pixels, label, timestamps, frames, index, video, columns, luma)
-
-
-def read_items(
-    dataset: DatasetProtocol, batch_size: int, *, last_batch: PipelineLastBatch = "partial"
-) -> tuple[DataNode, ...]:
-    """Use any dataset as the source of a pipeline; see :class:`seqpipe.pipeline.DatasetProtocol`."""
-    return nodes_of(Indexed(dataset, batch_size, last_batch))
 
 
 def external_source(
@@ -411,7 +348,7 @@ def source_nodes(graph: Graph) -> list[SourceNode]:
             raise ParameterError(
                 f"the input {node.name!r} belongs to no source",
                 source="Pipeline",
-                allowed="values of read() and external_source()",
+                allowed="values of external_source()",
                 advice="A Graph is called with values of its inputs",
             )
     if not nodes:

@@ -13,7 +13,7 @@ from ..ops import Chain, DataNode, DeferredCall, Op, Run, naming_nodes
 from .inputs import Input
 from .order import Ordered
 
-__all__ = ["GraphStep", "steps_of"]
+__all__ = ["GraphStep", "releasing", "steps_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +23,12 @@ class GraphStep:
     Attributes:
         nodes: the nodes in order; the step computes the value of the last.
         released: the nodes whose values are not needed after this step.
+        given: where the value is that the first call acts on instead of its operand; None for the operand's.
     """
 
     nodes: tuple[DataNode, ...]
     released: tuple[DataNode, ...] = ()
+    given: int | None = None
 
     @cached_property
     def calls(self) -> tuple[DeferredCall, ...]:
@@ -44,6 +46,11 @@ class GraphStep:
     def operands(self) -> tuple[DataNode, ...]:
         """The nodes whose values it needs: of a chain, what that acts on, and then the parameters."""
         return (*self.calls[0].inputs, *self.chain.pending) if self.calls else self.nodes[0].operands
+
+    @property
+    def needed(self) -> tuple[DataNode, ...]:
+        """The operands without one that :attr:`given` replaces."""
+        return self.operands if self.given is None else self.operands[1:]
 
     def value(self, operands: Seq[Any], run: Run) -> Any:
         """Compute the value of the last node.
@@ -69,6 +76,19 @@ class GraphStep:
                 backend=run.backend,
                 device=run.device,
             )
+
+    def after(self, count: int) -> tuple[DataNode, ...]:
+        """Return the calls that remain after some operators of the chain; the first may be a part of itself."""
+        if not self.calls:
+            return self.nodes
+        for number, call in enumerate(self.calls):
+            own = call.target.operators
+            if count < len(own):
+                later = self.calls[number + 1 :]
+                rest = replace(call, target=Chain.part(own[count:], self.chain.fuse)) if count else call
+                return (rest, *later)
+            count -= len(own)
+        return ()
 
     def appended(self, call: DeferredCall) -> GraphStep:
         """Return the step with another call appended."""
@@ -118,17 +138,15 @@ def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
             before = order.position(node.args[0])
             if before in steps and uses[before] == 1 and steps[before].can_append(node):
                 steps[position] = steps.pop(before).appended(node)
-    return _releasing(order, [*steps.values()], outputs)
+    return releasing(order, [*steps.values()], outputs)
 
 
-def _releasing(order: Ordered, steps: list[GraphStep], outputs: Seq[DataNode]) -> list[GraphStep]:
+def releasing(order: Ordered, steps: Seq[GraphStep], outputs: Seq[DataNode]) -> list[GraphStep]:
     """Return the steps with the operands that each is the last to use."""
     needed = {order.position(node) for node in outputs}
     done: list[GraphStep] = []
     for step in reversed(steps):
-        released = {
-            order.position(node): node for node in step.operands if order.position(node) not in needed
-        }
+        released = {order.position(node): node for node in step.needed if order.position(node) not in needed}
         needed.update(released)
         done.append(replace(step, released=tuple(released.values())))
     return done[::-1]

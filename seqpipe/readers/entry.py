@@ -43,10 +43,10 @@ class Entry(NamedTuple):
 class Listing:
     """The listed videos, as :func:`seqpipe.readers.list_videos` and :mod:`seqpipe.readers.published` return them.
 
-    ``Video(videos=listing)`` reads them; a listing can be divided first:
+    :func:`seqpipe.videos` reads them; a listing can be divided first:
 
-    train, held_out = list_videos(file_root="videos").split((0.9, 0.1), seed=0, by="subject")
-    reader = Video(videos=train.balanced(), sequence_length=16, clips_per_video=1, shuffle=True)
+    train, held_out = seqpipe.listing("videos").split((0.9, 0.1), seed=0, by="subject")
+    clips = seqpipe.videos(train.balanced(), seqpipe.Clip(16, per_video=1), shuffle=True)
 
     ``listing[:100]`` is a listing of the first entries, and ``listing + other`` has those of both.
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..array import Array, IntArray, namespace, on_device_of
+from ..array import Array, IntArray
 from ..errors import DeviceMemoryError, SeqpipeError
 from ..sampling.dealing import distinct, substitutes
 from ..sampling.params import OnError
@@ -18,7 +18,7 @@ from ..video.engine.engine import Engine, PendingRead
 from ..video.plan.request import Request
 from .lazy_engine import LazyPool
 from .outputs import Outputs, SampleGroup, fill_in, group_of
-from .report import ReportBook
+from .report import Fate, ReportBook
 from .selection import SampleRequest, Selection
 
 __all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending", "begin_together"]
@@ -95,8 +95,6 @@ class Fetcher:
         on_error: policy for unreadable samples.
         book: records losses.
         outputs: a function that replaces ``output`` for each sample, or None.
-        channels_first: whether sequences have their channels before their frames, ``CFHW``; ``output`` then has the
-            layout ``FCHW``.
     """
 
     selection: Selection
@@ -106,7 +104,6 @@ class Fetcher:
     on_error: OnError
     book: ReportBook
     outputs: Outputs | None = None
-    channels_first: bool = False
     _last: dict[tuple[int, bytes], SampleGroup] = field(default_factory=dict, init=False)
 
     def size(self, epoch: int, indices: IntArray) -> int:
@@ -115,30 +112,12 @@ class Fetcher:
             return self.group(epoch, indices).size
         return self.selection.values_of(indices) * self._itemsize
 
-    @property
-    def largest(self) -> int:
-        """Largest size of one sample's pixels in bytes."""
-        return self.selection.largest * self._itemsize
-
-    def begin(self, epoch: int, indices: IntArray, *, stack: bool = True) -> Pending:
-        """Start to read samples; those of one video share their decoding.
+    def finish(self, pending: Pending, *, counted: bool = True) -> FetchedSamples:
+        """Wait for samples, and apply ``on_error`` to unreadable ones.
 
         Args:
-            epoch: the epoch.
-            indices: at least one index.
-            stack: whether to decode into one array if all shapes agree.
-
-        Raises:
-            DeviceMemoryError: the device's memory is too small for that array.
-        """
-        return begin_together([self], epoch, indices, stack=stack)[0]
-
-    def prepare(self, epoch: int, indices: IntArray) -> None:
-        """Choose the frames and outputs of the samples that :meth:`begin` is called for next."""
-        self.group(epoch, indices)
-
-    def finish(self, pending: Pending) -> FetchedSamples:
-        """Wait for samples, and apply ``on_error`` to unreadable ones.
+            pending: the samples.
+            counted: whether losses are recorded.
 
         Raises:
             DeviceMemoryError: the device's memory was full while samples were decoded.
@@ -153,39 +132,11 @@ class Fetcher:
             if isinstance(result, Sequence):
                 outcomes.append(_pair(sample, result))
             else:
-                outcomes.append(self._lost(pending.epoch, sample, result))
+                outcomes.append(self._lost(pending.epoch, sample, result, counted=counted))
         complete = all(
             isinstance(o, tuple) and o[0] is s for o, s in zip(outcomes, group.samples, strict=True)
         )
-        return self._in_layout(FetchedSamples(tuple(outcomes), pending.stacked if complete else None))
-
-    def single(self, sample: SampleRequest, epoch: int) -> Sequence:
-        """Read one sample.
-
-        Raises:
-            SourceError: the sample cannot be read; ``on_error`` does not apply.
-            ParameterError: the output does not fit the frames.
-        """
-        group = self._grouped((sample,), {}, epoch)
-        if group.broken is not None:
-            raise group.broken
-        result = self.engine.get().read([self._request(sample, group.outputs[0])])[0]
-        if isinstance(result, SeqpipeError):
-            raise result
-        return self._in_layout(FetchedSamples((_pair(sample, result),))).pairs[0][1]
-
-    def _in_layout(self, fetched: FetchedSamples) -> FetchedSamples:
-        """Return the samples in the requested layout; ``CFHW`` needs a copy, as converters write whole frames."""
-        if not self.channels_first:
-            return fetched
-        stacked = None if fetched.stacked is None else _swap_axes(fetched.stacked, 1)
-        outcomes = list(fetched.outcomes)
-        for number, outcome in enumerate(outcomes):
-            if isinstance(outcome, tuple):
-                sample, sequence = outcome
-                pixels = _swap_axes(sequence.data, 0) if stacked is None else stacked[number]
-                outcomes[number] = sample, sequence.with_pixels(pixels, "CFHW")
-        return FetchedSamples(tuple(outcomes), stacked)
+        return FetchedSamples(tuple(outcomes), pending.stacked if complete else None)
 
     @property
     def _itemsize(self) -> int:
@@ -223,15 +174,16 @@ class Fetcher:
                 samples.append(self.selection.unknown(index))
         return tuple(samples), failed
 
-    def _lost(self, epoch: int, lost: SampleRequest, error: SeqpipeError) -> Pair | SeqpipeError | None:
+    def _lost(
+        self, epoch: int, lost: SampleRequest, error: SeqpipeError, *, counted: bool
+    ) -> Pair | SeqpipeError | None:
         if isinstance(error, DeviceMemoryError):
             raise error
-        if self.on_error == "raise":
-            self.book.note(lost.source, "sample raised", error)
-            return error
         substitute = self._substitute(epoch, lost) if self.on_error == "substitute" else None
-        self.book.note(lost.source, "sample left out" if substitute is None else "sample substituted", error)
-        return substitute
+        fate: Fate = "sample left out" if substitute is None else "sample substituted"
+        if counted:
+            self.book.note(lost.source, "sample raised" if self.on_error == "raise" else fate, error)
+        return error if self.on_error == "raise" else substitute
 
     def _substitute(self, epoch: int, lost: SampleRequest) -> Pair | None:
         selection = self.selection
@@ -266,12 +218,11 @@ class Fetcher:
         ]
 
     def stack(self, group: SampleGroup) -> Array | None:
-        """Allocate one array for all samples if their frames have one shape."""
+        """Allocate one array for all samples if their sequences have one shape."""
         if group.common is None:
             return None
         shape, dtype = group.common
-        whole = (len(group.samples), len(group.samples[0].frames), *shape)
-        return self.engine.get().allocate(whole, np.dtype(dtype))
+        return self.engine.get().allocate((len(group.samples), *shape), np.dtype(dtype))
 
 
 def begin_together(
@@ -305,9 +256,3 @@ def begin_together(
 
 def _pair(sample: SampleRequest, sequence: Sequence) -> Pair:
     return sample, sequence.as_sample(sample.label, sample.index, sample.fields)
-
-
-def _swap_axes(pixels: Array, axis: int) -> Array:
-    """Return a contiguous copy with an axis and the next one exchanged."""
-    with on_device_of(pixels):
-        return namespace(pixels).ascontiguousarray(pixels.swapaxes(axis, axis + 1))

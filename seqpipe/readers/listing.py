@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.param import check_path
-from ..errors import ParameterError, described_type
+from ..errors import ParameterError
 from .entry import Listing
 from .files import list_files, list_folder
 from .labels import LabelParser, LabelType
@@ -15,7 +15,7 @@ from .manifest import read_manifest
 from .params import one_source
 from .ranges import Range
 
-__all__ = ["list_videos", "listing_of"]
+__all__ = ["list_videos"]
 
 _Path = str | os.PathLike[str]
 
@@ -33,10 +33,10 @@ def list_videos(
     """List videos from one of ``files``, ``file_root`` and ``manifest``, for splits before reading.
 
     train, held_out = list_videos(file_root="videos").split((0.9, 0.1), seed=0, stratified=True)
-    reader = Video(videos=train, sequence_length=16)
+    clips = seqpipe.videos(train, seqpipe.Clip(16))
 
     Args:
-        files: paths and URLs; these and the other arguments are those of :class:`seqpipe.readers.Video`.
+        files: paths and URLs; these and the other arguments are those of :func:`seqpipe.listing`.
         file_root: a folder of class folders or videos.
         manifest: a CSV, TSV or JSONL file.
         labels: for ``files``: their labels.
@@ -63,29 +63,3 @@ def list_videos(
     if file_root is not None:
         return list_folder(check_path("file_root", file_root), parser)
     return read_manifest(check_path("manifest", manifest), parser)
-
-
-def listing_of(videos: Listing | None, **named: Any) -> Listing:
-    """Return ``videos``, or else the listing that :func:`list_videos` returns for the other arguments.
-
-    Raises:
-        ParameterError: ``videos`` is not a listing, is empty, or is combined with another source.
-        ManifestError: a line of the manifest is not valid.
-    """
-    if videos is None:
-        one_source({**{name: named[name] for name in ("files", "file_root", "manifest")}, "videos": None})
-        return list_videos(**named)
-    also = [name for name, value in named.items() if value not in (None, "class")]
-    if also:
-        raise ParameterError(
-            f"videos and {also[0]} exclude one another", advice="A listing has its own labels and ranges"
-        )
-    if not isinstance(videos, Listing):
-        raise ParameterError(
-            f"videos is {described_type(videos)}",
-            allowed="a listing from readers.list_videos() or readers.published",
-            advice="Pass paths as files=[…]",
-        )
-    if not len(videos):
-        raise ParameterError("videos is empty", allowed="at least one video")
-    return videos

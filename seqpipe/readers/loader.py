@@ -6,23 +6,18 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
-
-import numpy as np
 
 from ..array import IntArray
 from ..core.cached import cached_property
 from ..core.turns import TakesTurns
-from ..errors import DeviceMemoryError, ParameterError, SeqpipeError
+from ..errors import DeviceMemoryError, SeqpipeError
 from ..sampling import BatchPlan, IteratorState, check_state, fingerprint
 from ..sampling.params import BATCH_SIZE, LastBatch
-from ..sequence import Batch, Sequence
-from .collate import RAGGED, Ragged, collate
-from .fetch import FetchedSamples, Fetcher, Pending
-from .outputs import Outputs
+from .fetch import FetchedSamples
 
-__all__ = ["BatchPass", "Batches", "Pass", "PassContext", "RankOrder", "Sequences", "Singles"]
+__all__ = ["BatchPass", "Pass", "PassContext", "RankOrder", "Singles"]
 
 ItemT = TypeVar("ItemT")
 
@@ -53,12 +48,11 @@ class PassContext:
         epoch: the epoch of the last ``set_epoch``.
     """
 
-    fetcher: Fetcher
+    fetcher: Any
     order: RankOrder
     limit_bytes: int
     epoch: int = 0
     _warned: bool = False
-    _replaced: Fetcher | None = None
 
     def length(self, epoch: int) -> int:
         """Number of samples of the rank in an epoch."""
@@ -69,24 +63,9 @@ class PassContext:
         """Digest of everything that determines samples and their order."""
         return fingerprint(**self.fetcher.selection.facts, **self.order.fingerprint_fields())
 
-    def group(self, wanted: int, outputs: Outputs | None = None) -> int:
-        """Return the number of sequences to read together: ``wanted``, or fewer if two groups exceed ``limit_bytes``.
-
-        With ``outputs``, sizes are estimated from the first samples of the epoch.
-        """
-        if outputs is None:
-            return max(1, min(wanted, self.limit_bytes // (2 * self.fetcher.largest)))
-        first = np.arange(min(wanted, self.length(self.epoch)))
-        size = self.fetcher_for(outputs).size(self.epoch, self.order.samples(self.epoch, first))
-        return max(1, min(wanted, self.limit_bytes * len(first) // max(1, 2 * size)))
-
-    def fetcher_for(self, outputs: Outputs | None) -> Fetcher:
-        """Return the fetcher, with ``outputs`` in place of the dataset's output unless None."""
-        if outputs is None:
-            return self.fetcher
-        if self._replaced is None or self._replaced.outputs is not outputs:
-            self._replaced = replace(self.fetcher, outputs=outputs)
-        return self._replaced
+    def group(self, wanted: int) -> int:
+        """Return the number of samples to read together: ``wanted``, or fewer if two groups exceed ``limit_bytes``."""
+        return max(1, min(wanted, self.limit_bytes // int(2 * self.fetcher.largest)))
 
     def warn_large(self, size: int) -> None:
         """Log, once for each dataset, that a single batch exceeds ``prefetch_gib``."""
@@ -118,12 +97,10 @@ class Pass(TakesTurns, ABC, Generic[ItemT]):
     and an unpickled copy continue from the same position with threads of their own.
     """
 
-    def __init__(
-        self, feed: PassContext, batch_size: int, last_batch: LastBatch, ahead: int, outputs: Outputs | None
-    ) -> None:
-        self._feed, self._fetcher = feed, feed.fetcher_for(outputs)
+    def __init__(self, feed: PassContext, batch_size: int, last_batch: LastBatch, ahead: int) -> None:
+        self._feed, self._fetcher = feed, feed.fetcher
         self._batch_size, self._last_batch, self._ahead = BATCH_SIZE.check(batch_size), last_batch, ahead
-        self._queue: deque[tuple[int, Pending]] = deque()
+        self._queue: deque[tuple[int, Any]] = deque()
         self._go_to(feed.epoch, 0)
 
     @property
@@ -213,7 +190,7 @@ class Pass(TakesTurns, ABC, Generic[ItemT]):
         if self._ahead and self._begun < self._plan.count:
             # while this batch is decoded, so that decoders wait for less after it
             self._fetcher.prepare(self._epoch, self._indices(self._begun))
-        fetched = self._fetcher.finish(pending)
+        fetched: FetchedSamples = self._fetcher.finish(pending)
         self._queue.popleft()
         self._read_ahead(self._ahead, stack=stack)
         self._returned, self._position = number + 1, self._plan.end(number)
@@ -253,7 +230,7 @@ class Pass(TakesTurns, ABC, Generic[ItemT]):
         self._limit_bytes = limit_bytes
 
     def _next_size(self) -> int:
-        return self._fetcher.size(self._epoch, self._indices(self._begun))
+        return int(self._fetcher.size(self._epoch, self._indices(self._begun)))
 
     def _indices(self, number: int) -> IntArray:
         """Return the indices of the samples of a batch."""
@@ -309,42 +286,14 @@ class BatchPass(Pass[ItemT]):
         return f"{type(self).__name__}({self._options()}; {self._where()})"
 
 
-class Batches(BatchPass[Batch]):
-    """Batches of a dataset; see :meth:`seqpipe.readers.Video.batches`."""
-
-    def __init__(
-        self,
-        feed: PassContext,
-        *,
-        batch_size: int,
-        last_batch: LastBatch,
-        ragged: Ragged,
-        prefetch: int,
-        outputs: Outputs | None = None,
-    ) -> None:
-        self._ragged: Ragged = RAGGED.check(ragged)
-        if outputs is not None and self._ragged == "pad":
-            raise ParameterError(
-                "ragged='pad' and outputs exclude one another",
-                advice="Give every sample's output the same size",
-            )
-        super().__init__(feed, batch_size, last_batch, prefetch, outputs)
-
-    def _collate(self, fetched: FetchedSamples) -> Batch:
-        return collate(fetched, ragged=self._ragged, fill=self._fetcher.fill)
-
-    def _options(self) -> str:
-        return f"{super()._options()}, ragged={self._ragged!r}"
-
-
 class Singles(Pass[ItemT]):
     """Iterator over the samples of a dataset."""
 
-    def __init__(self, feed: PassContext, *, group: int, outputs: Outputs | None = None) -> None:
+    def __init__(self, feed: PassContext, *, group: int) -> None:
         self._ready: deque[tuple[int, Any]] = deque()
         self._index = -1
         # Samples are read in groups: neighbors in one GOP share its decoding.
-        super().__init__(feed, group, "partial", 1, outputs)
+        super().__init__(feed, group, "partial", 1)
 
     @property
     def index(self) -> int:
@@ -378,10 +327,6 @@ class Singles(Pass[ItemT]):
     def _go_to(self, epoch: int, position: int) -> None:
         self._ready.clear()
         super()._go_to(epoch, position)
-
-
-class Sequences(Singles[Sequence]):
-    """Iterator over the sequences of a dataset; see :meth:`seqpipe.readers.Video.sequences`."""
 
 
 def _gib(size: int) -> str:

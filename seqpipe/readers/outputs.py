@@ -52,10 +52,10 @@ class SampleGroup(NamedTuple):
 
     @property
     def common(self) -> tuple[tuple[int, ...], str] | None:
-        """Shape and dtype that all frames have in common; None if they differ."""
+        """Shape and dtype that all sequences have in common; None if they differ."""
         kinds = {
-            (shape, output.dtype, output.layout)
-            for shape, output in zip(self.shapes, self.outputs, strict=True)
+            ((len(sample.frames), *shape), output.dtype, output.layout)
+            for sample, shape, output in zip(self.samples, self.shapes, self.outputs, strict=True)
         }
         if self.failed or self.broken or len(kinds) != 1:
             return None

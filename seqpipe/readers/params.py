@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final
 
-from ..core.param import Param, choice
+from ..core.param import Param
 from ..errors import ParameterError
-from ..video.convert.output import OutputSpec, check_output
 from ..video.device import Device
 from ..video.memory import device_bytes
 
 __all__ = [
-    "CLIP_LAYOUT",
     "PREFETCH",
     "PREFETCH_GIB",
     "TORCH_ADAPTER",
-    "ClipLayout",
     "bytes_ahead",
     "check_index",
     "one_source",
-    "output_of",
 ]
 
 TORCH_ADAPTER: Final = "seqpipe.torch"
 """The package that ``torch()`` imports by name when called, since it imports pipelines and data sets itself."""
 
-ClipLayout: TypeAlias = Literal["FHWC", "FCHW", "CFHW"]
-
-CLIP_LAYOUT: Final = choice("layout", "Order of the axes of a sequence", get_args(ClipLayout))
 PREFETCH: Final = Param(name="prefetch", doc="Batches that are read ahead", lo=0, hi=10_000, unit="batches")
 PREFETCH_GIB: Final = Param(
     name="prefetch_gib",
@@ -54,22 +47,6 @@ def one_source(sources: Mapping[str, Any]) -> str:
         fact = f"{' and '.join(names)} exclude one another" if names else "there is nothing to read"
         raise ParameterError(fact, allowed=f"one of {', '.join(sources)}")
     return names[0]
-
-
-def output_of(output: OutputSpec | None, fields: OutputSpec) -> OutputSpec:
-    """Return the output specification from ``output`` or from single fields.
-
-    Raises:
-        ParameterError: ``output`` is given together with a field.
-    """
-    if output is None:
-        return check_output(fields)
-    output, plain = check_output(output), OutputSpec()
-    if changed := [name for name in vars(plain) if getattr(fields, name) != getattr(plain, name)]:
-        raise ParameterError(
-            f"output and {', '.join(changed)} exclude one another", advice="Set these fields in output"
-        )
-    return output
 
 
 def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:

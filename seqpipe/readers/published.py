@@ -13,7 +13,7 @@ function                                 reads
 ======================================== ==========================================================================
 
 train = published.kinetics("kinetics400/train.csv", root="/data/kinetics400/train", missing="skip")
-reader = seqpipe.readers.Video(videos=train, sequence_length=16, stride=4, clips_per_video=1, shuffle=True)
+clips = seqpipe.videos(train, seqpipe.Clip(16, stride=4, per_video=1), shuffle=True)
 
 Published lists name many videos that are no longer available: ``missing="skip"`` leaves them out, and a warning counts
 them.
@@ -158,7 +158,7 @@ def rawframes(
 ) -> Listing:
     """A list of folders of frames, as mmaction2 and TSN have them: lines ``folder total_frames label``.
 
-    The label may be missing, as in lists of test sets. :class:`seqpipe.readers.FrameFolders` reads such lists.
+    The label may be missing, as in lists of test sets. :func:`seqpipe.folders` reads such lists.
 
     Args:
         path: of the file.
@@ -336,7 +336,7 @@ def ava(
 ) -> Listing:
     """List AVA: lines ``video,second,x1,y1,x2,y2,action,person`` without a header; an entry for each annotated second.
 
-    ``Video(videos=…, clips_per_video=1, clip_mode="even")`` reads a clip around the key frame of each entry. The label
+    ``Clip(length, per_video=1, starts="even")`` takes a clip around the key frame of each entry. The label
     of an entry has all actions of the second (``label_type="classes"``; class ``n - 1`` is action ``n``).
 
     Args:

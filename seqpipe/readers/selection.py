@@ -58,6 +58,7 @@ class Catalog:
         end: frame after the last one of the range.
         end_s: end of a range given in seconds; else NaN.
         bounds: cumulative number of samples, beginning with 0; one entry more than videos.
+        lengths: number of frames of a sample of each video.
         shapes: distinct shapes of output frames, in the order of the output's layout.
         shape: index into ``shapes``.
         geometries: distinct values of :attr:`seqpipe.video.probe.facts.Facts.geometry`.
@@ -72,6 +73,7 @@ class Catalog:
     end: IntArray
     end_s: FloatArray
     bounds: IntArray
+    lengths: IntArray
     shapes: tuple[tuple[int, int, int], ...]
     shape: IntArray
     geometries: tuple[tuple[int, ...], ...]
@@ -171,14 +173,9 @@ class Selection:
 
     def values_of(self, indices: IntArray) -> int:
         """Return the total number of pixel values of samples."""
-        catalog = self.catalog
+        catalog, videos = self.catalog, self.videos_of(indices)
         values = np.array([math.prod(shape) for shape in catalog.shapes], dtype=np.int64)
-        return self.sampler.length * int(values[catalog.shape[self.videos_of(indices)]].sum())
-
-    @property
-    def largest(self) -> int:
-        """Largest number of pixel values of a sample."""
-        return self.sampler.length * max(map(math.prod, self.catalog.shapes))
+        return int((catalog.lengths[videos] * values[catalog.shape[videos]]).sum())
 
     def _video(self, index: int) -> tuple[int, str, Any]:
         """Return position, name and label of a sample's video."""

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ..array import FloatArray
-from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ..errors import FrameRangeError, ParameterError, SeqpipeError, UnreadableSourceError
 from ..sampling import (
     EvenClips,
     MovingClips,
@@ -51,13 +51,14 @@ _Surveyed: TypeAlias = tuple[str, Facts | SeqpipeError, FloatArray | None]
 class _Use(NamedTuple):
     """The usable frames of an entry and its number of samples.
 
-    ``still`` is True if the entry has no samples only because of ``min_motion``.
+    ``still`` is True if the entry has no samples only because of ``min_motion``; ``length`` is that of a sample.
     """
 
     first: int
     end: int
     end_s: float | None
     samples: int
+    length: int
     still: bool = False
 
 
@@ -79,6 +80,7 @@ class VideoSurvey:
         output: output of the dataset, which determines the shape of frames.
         by_time: whether the sampler needs timestamps.
         min_frames: videos, or ranges, with fewer frames are left out.
+        max_frames: samples with more frames are refused.
         on_error: policy for unusable videos: raised or left out.
         indexes: options that the indexes of videos are opened with.
         book: records videos that are left out.
@@ -93,6 +95,7 @@ class VideoSurvey:
     indexes: IndexOptions
     book: ReportBook
     motion: FrameMotion | None = None
+    max_frames: int | None = None
     _rows: dict[int, _VideoRow] = field(default_factory=dict)
     _shapes: dict[_Shape, int] = field(default_factory=dict)
     _shape_of: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -258,10 +261,27 @@ class VideoSurvey:
         samples = sampler.count(span) if enough else 0
         still = enough and not samples and isinstance(sampler, MovingClips) and sampler.clips.count(span) > 0
         # Timestamps are not stored, as thousands of videos would fill memory; Clock loads them again.
-        use = _Use(span.first, span.end, span.end_s, samples, still)
+        use = _Use(span.first, span.end, span.end_s, samples, self._length(span, samples), still)
         if cacheable:
             self._uses[key] = use
         return use
+
+    def _length(self, span: Span, samples: int) -> int:
+        """Return the number of frames of each sample of a span.
+
+        Raises:
+            FrameRangeError: there are more than ``max_frames``.
+        """
+        length = self.sampler.length
+        if length is None:
+            length = len(self.sampler.clip(span, 0)) if samples else 0
+        if self.max_frames is not None and length > self.max_frames:
+            raise FrameRangeError(
+                f"the sequence of the frames {span.first} to {span.end - 1} has {_frames(length)}",
+                allowed=f"max_frames={self.max_frames}",
+                advice="Give a larger stride or a lower fps, or leave such ones out with on_error='skip'",
+            )
+        return length
 
     def _shape(self, facts: Facts) -> int:
         """Return the index into the distinct output shapes for a video.
@@ -344,6 +364,7 @@ def _tabulate(
         end=np.array([use.end for use in uses], dtype=np.int64),
         end_s=np.array([np.nan if use.end_s is None else use.end_s for use in uses]),
         bounds=np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)]),
+        lengths=np.array([use.length for use in uses], dtype=np.int64),
         shapes=shapes,
         shape=np.array([row.shape for row in rows], dtype=np.int64),
         geometries=geometries,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .clip import FrameClip, Sampler, Span
     from .clock import frame_range, frames_at, span_between
     from .order import EpochOrder
-    from .rate import RandomRateClips, RateWindows, at_rate
+    from .rate import RandomRateClips, RateWindows, WholeSpans, at_rate
     from .segments import UniformSegments, every, uniform
     from .state import IteratorState, check_count, check_state, fingerprint
     from .windows import EvenClips, MovingClips, RandomClips, Windows
@@ -33,6 +33,7 @@ _LAZY = {
     "Span": "clip",
     "IteratorState": "state",
     "UniformSegments": "segments",
+    "WholeSpans": "rate",
     "Windows": "windows",
     "at_rate": "rate",
     "check_count": "state",
@@ -59,6 +60,7 @@ __all__ = [
     "Sampler",
     "Span",
     "UniformSegments",
+    "WholeSpans",
     "Windows",
     "at_rate",
     "check_count",

@@ -106,8 +106,8 @@ class Sampler(Protocol):
         """Whether :meth:`clip` needs ``rng``."""
 
     @property
-    def length(self) -> int:
-        """Number of positions of each clip."""
+    def length(self) -> int | None:
+        """Number of positions of each clip; None if that depends on the span, and then on it alone."""
 
     def count(self, span: Span) -> int:
         """Return the number of samples of the span in one epoch; 0 if it is too short."""

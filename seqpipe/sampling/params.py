@@ -19,6 +19,7 @@ __all__ = [
     "EVERY",
     "FPS",
     "LAST_BATCH",
+    "MAX_FRAMES",
     "MIN_FRAMES",
     "MIN_MOTION",
     "ON_ERROR",
@@ -111,6 +112,9 @@ LAST_BATCH: Final = choice(
 BATCH_SIZE: Final = Param(name="batch_size", doc="Samples in a batch", lo=1, hi=_MOST, unit="samples")
 MIN_FRAMES: Final = Param(
     name="min_frames", doc="Videos with fewer frames are left out", lo=1, unit="frames", optional=True
+)
+MAX_FRAMES: Final = Param(
+    name="max_frames", doc="Largest number of frames of a sequence", lo=1, unit="frames", optional=True
 )
 MIN_MOTION: Final = Param(
     name="min_motion",

@@ -7,7 +7,7 @@ rounding errors do not accumulate. Positions at or after the end of the span are
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from ..array import FloatArray, IntArray
 from ..core.param import check_fields
 from .clip import FrameClip, Span, check_sample, padded
 from .clock import clock_of, end_of, rate_tolerance_s
-from .params import FPS
+from .params import FPS, STRIDE
 from .windows import RandomClips, Windows, require_rng
 
-__all__ = ["RandomRateClips", "RateWindows", "at_rate"]
+__all__ = ["RandomRateClips", "RateWindows", "WholeSpans", "at_rate"]
 
 
 def at_rate(span: Span, fps: float) -> IntArray:
@@ -148,6 +148,49 @@ class RandomRateClips:
 
     def _times_s(self) -> FloatArray:
         return np.arange(self.length) * self.clips.stride / self.fps
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeSpans:
+    """All of each span as one sequence, whose length depends on the span.
+
+    Attributes:
+        stride: distance between frames; with ``fps``, in frames of that rate.
+        fps: the target rate in Hz; None for the source's frames.
+
+    Raises:
+        ParameterError: a parameter is out of bounds.
+    """
+
+    stride: int = 1
+    fps: float | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, STRIDE, replace(FPS, optional=True))
+
+    @property
+    def is_random(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def length(self) -> None:
+        """None: it depends on the span."""
+        return
+
+    def count(self, span: Span) -> int:
+        """Return 1; 0 if the span is empty."""
+        return min(1, len(span))
+
+    def clip(self, span: Span, k: int, rng: np.random.Generator | None = None) -> FrameClip:  # noqa: ARG002  not random
+        """Return the sequence.
+
+        Raises:
+            ParameterError: the span is empty, or has no timestamps and ``fps`` is given.
+        """
+        check_sample(self, span, k)
+        frames = np.arange(span.first, span.end) if self.fps is None else at_rate(span, self.fps)
+        return FrameClip.whole(frames[:: self.stride].astype(np.int64))
 
 
 class _Timeline:

@@ -55,7 +55,7 @@ def stream(
 ) -> Iterator[Sequence]:
     """Iterate over the sequences of a stream; each is returned as soon as its last frame has arrived.
 
-    The sequences equal those of :class:`seqpipe.readers.Video` for a file of the same bytes, in order.
+    The sequences equal those of :func:`seqpipe.videos` for a file of the same bytes, in order.
 
     Args:
         source: ``"-"`` for standard input; a path, of a pipe too; an address that FFmpeg opens (``http://``,

@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-import seqpipe.torch
-from seqpipe import fn as native
 from seqpipe.dali import fn, pipeline_def, types
 from seqpipe.dali.plugin.pytorch import DALIGenericIterator
 from seqpipe.dali.tensors import TensorListGPU
-from seqpipe.pipeline import Pipeline, read
-from seqpipe.readers import Video
 from tests.support.datasets import files
 
 pytestmark = pytest.mark.gpu
@@ -86,17 +82,6 @@ def test_iterators_give_tensors_of_the_gpu():
     again = [batch[0]["data"] for batch in iterator]
     assert all(one.device.type == "cuda" and one.shape == (4, 4, 3, 96, 128) for one in first)
     assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
-
-
-def test_the_native_iterator_moves_what_is_in_main_memory():
-    clip = read(Video(files=files("h264"), sequence_length=4), 4)
-    pipe = Pipeline(native.flip(clip.pixels, horizontal=True), clip.label)
-    batches = seqpipe.torch.Iterator(pipe, names=("pixels", "label"), device="cuda:0", layout="NCFHW")
-    batch = next(batches)
-    assert batch["pixels"].device.type == "cuda"
-    assert batch["pixels"].shape == (4, 3, 4, 96, 128)
-    assert batch["label"].device.type == "cuda"
-    batches.close()
 
 
 def test_memory_does_not_grow():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 import seqpipe
-from seqpipe import Clip, Dataset, Patch, Segments, ops
+from seqpipe import Clip, Dataset, Patch, Segments, Whole, fn, ops
 from seqpipe.parts import Labels
-from seqpipe.readers import Listing
+from seqpipe.readers import Listing, Range
 from seqpipe.volume import save
 from tests.golden.media import folder
 
@@ -33,6 +33,14 @@ def listed() -> Listing:
     return seqpipe.listing(
         [root / "0/a.mp4", root / "0/b.mp4", root / "1/c.mkv"], labels=[0, 0, 1], classes=("0", "1")
     )
+
+
+@cache
+def parts_of() -> Listing:
+    """Parts of these videos, of different lengths."""
+    names = [entry.name for entry in listed().entries] * 3
+    ranges = [Range(start_frame=n, end_frame=n + 4 + n % 4) for n in range(len(names))]
+    return seqpipe.listing(names, ranges=ranges)
 
 
 @cache
@@ -62,6 +70,15 @@ def listed_pictures() -> list[Any]:
     return list(_PICTURES)
 
 
+def _branches(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Nodes of two uses of the images, one of them drawn."""
+    mirrored = fn.flip(parts["image"], horizontal=fn.random.coin_flip(seed=2))
+    return {
+        "image": fn.crop(mirrored, crop=(20, 24), crop_pos_x=0.2),
+        "small": fn.resize(parts["image"], size=(9, 9)),
+    }
+
+
 _FLIPS = (ops.RandomResizedCrop(size=(16, 16)), ops.Flip(p=0.5))
 
 MAKERS: dict[str, Callable[[], Dataset]] = {
@@ -73,6 +90,8 @@ MAKERS: dict[str, Callable[[], Dataset]] = {
         listed(), Clip(4, per_video=3, together=True, repeats=2), shuffle=True, seed=3
     ).map(*_FLIPS),
     "segments": lambda: seqpipe.videos(listed(), Segments(3), shuffle=True).map(*_FLIPS),
+    "whole": lambda: seqpipe.videos(parts_of(), Whole(stride=2), shuffle=True).map(*_FLIPS),
+    "graph": lambda: seqpipe.videos(listed(), Clip(4, step=3), shuffle=True).graph(_branches),
     "views": lambda: seqpipe.videos(listed(), Clip(4, step=8)).views((32, 32), count=3).map(ops.Flip(p=0.5)),
     "patches": lambda: seqpipe.volumes(
         cases(), Patch((6, 8, 8), per_volume=4, around="balanced", mix=2), shuffle=True

@@ -11,7 +11,6 @@ import seqpipe
 from seqpipe import flow, fn, ops
 from seqpipe.flow.nvofa import engine
 from seqpipe.ops.motion import optical_flow
-from seqpipe.pipeline import Pipeline, read
 from seqpipe.sequence import Sequence
 from tests.support import media
 from tests.support.motion import SCENES, epe, inner, moved, texture
@@ -222,7 +221,7 @@ def test_real_clips_agree_with_dis(cupy):
 
 
 def test_straight_from_the_decoder(cupy):
-    """Of a video on the GPU, by a data set and by a pipeline: what the engine makes of the luma of its surfaces."""
+    """Of a video on the GPU, by a chain and by a graph: what the engine makes of the luma of its surfaces."""
     path = str(media.made("h264"))
     operator = ops.OpticalFlow(output_grid=4, preset="slow", backend="nvofa")
     gray = seqpipe.OutputSpec(color="GRAY")
@@ -230,10 +229,13 @@ def test_straight_from_the_decoder(cupy):
         wanted = [operator(batch["image"]).data.get() for batch in ds]
     with seqpipe.videos(path, 9, device="cuda").map(operator).batch(2) as ds:
         found = [batch["image"].data.get() for batch in ds]
-    clip = read(seqpipe.readers.Video(files=[path], sequence_length=9, device="cuda"), batch_size=2)
-    motion = fn.optical_flow(clip.luma, output_grid=4, preset="slow", backend="nvofa")
-    with Pipeline(motion, clip.pixels) as pipeline:
-        both = [(flows.data.get(), pixels.shape[-1]) for flows, pixels in pipeline]
+
+    def build(parts):
+        flow = fn.optical_flow(parts["image"], output_grid=4, preset="slow", backend="nvofa")
+        return {"flow": flow, "image": parts["image"]}
+
+    with seqpipe.videos(path, 9, device="cuda").graph(build).batch(2) as ds:
+        both = [(batch["flow"].data.get(), batch["image"].shape[-1]) for batch in ds]
     for one, other, (third, channels) in zip(wanted, found, both, strict=True):
         assert (one == other).all()
         assert (one == third).all()

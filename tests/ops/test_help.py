@@ -266,8 +266,4 @@ def test_a_mean_on_the_scale_0_to_1_is_noticed_once(monkeypatch) -> None:
     with pytest.raises(
         ParameterError, match="in units of 0 to 255, but float values of a reader span 0 to 1"
     ):
-        seqpipe.readers.Video(
-            files=["x.mp4"],
-            sequence_length=2,
-            output=seqpipe.OutputSpec(dtype="float32", mean=115.0, std=57.0),
-        )
+        seqpipe.videos("x.mp4", 2, output=seqpipe.OutputSpec(dtype="float32", mean=115.0, std=57.0))

@@ -11,47 +11,37 @@ import pytest
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, OneOf, Type, result_type, types_after
-from seqpipe.pipeline import Graph, Input, Pipeline, external_source, read, read_items
-from tests.support.augmented import reader
+from seqpipe.pipeline import Graph, Input, Pipeline, external_source
+from seqpipe.pipeline.nodes import nodes_of
+from seqpipe.pipeline.source import BatchSource
 
 CLIP = Type("images", "FHWC", "uint8", "cpu", (4, 20, 24, 3))
 
 
-class Declared:
-    """A data set that says what it gives, and gives nothing."""
+class Declared(BatchSource):
+    """A source that says what it gives, and gives nothing."""
 
-    name, limit_bytes, fingerprint = "declared", None, {}
+    name, parts, fingerprint = "declared", ("0",), {}
 
-    def __init__(self, *types: Type) -> None:
-        self.types, self.parts = types, tuple(f"{n}" for n in range(len(types)))
-
-    def length(self, _: int) -> int:
-        return 0
-
-    def lockstep(self) -> tuple[int, int]:
-        return 0, 0
+    def __init__(self, kind: Type) -> None:
+        self.kind = kind
 
     def type_of(self, part: int) -> Type:
-        return self.types[part]
+        assert part == 0
+        return self.kind
 
-    def size(self, _: int, __: object) -> int:
-        return 0
-
-    def begin(self, _: int, __: object) -> None:
+    def begin(self) -> None:
         return None
 
-    def finish(self, work: object) -> object:
-        raise AssertionError(work)
+    def finish(self, ticket: object) -> object:
+        raise AssertionError(ticket)
 
-    def cancel(self, work: object) -> None:
-        pass
-
-    def close(self) -> None:
+    def go_to(self, epoch: int, position: int, state: object = None) -> None:
         pass
 
 
 def node_of(kind: Type) -> ops.DataNode:
-    return read_items(Declared(kind), 1)[0]
+    return nodes_of(Declared(kind))[0]
 
 
 # ---------------------------------------------------------------------- types
@@ -132,22 +122,6 @@ def test_an_input_times_two_keeps_whole_numbers():
     (made,) = Graph(Input("x") * 2)(x=np.array([200, 3], np.uint8))
     assert made.dtype == np.int32
     np.testing.assert_array_equal(made, [400, 6])
-
-
-def test_a_reader_says_what_it_gives():
-    with reader("cpu", "h264", sequence_length=4) as dataset:
-        clip = read(dataset, 2)
-        small = fn.resize(clip.pixels, size=(16, 20))
-        pipe = Pipeline(fn.flip(small), clip.label, clip.timestamps)
-        shape = dataset.requests()[0].shape
-        assert str(pipe.types[0]) == "images FHWC uint8 (4×16×20×3) on cpu"
-        assert [str(one) for one in pipe.types[1:]] == ["numbers int64 on cpu", "numbers F float64 on cpu"]
-        assert f"video.pixels: images FHWC uint8 (4×{shape[0]}×{shape[1]}×3) on cpu" in pipe.explain()
-        assert "(4×16×20×3)" in pipe.dot()
-        for pixels, labels, times in pipe:
-            assert pixels.shape[1:] == pipe.types[0].shape
-            assert (labels.dtype, times.dtype) == (np.int64, np.float64)
-        pipe.close()
 
 
 # ---------------------------------------------------------------------- what is refused before anything runs

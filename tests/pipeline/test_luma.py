@@ -9,10 +9,8 @@ import pytest
 
 from seqpipe import fn, ops
 from seqpipe.ops import Chain
-from seqpipe.pipeline import Pipeline, read
 from seqpipe.video.engine import engine as engine_module
-from tests.support.augmented import assert_same_samples, clips, fused, images, reader
-from tests.support.datasets import assert_true_frames
+from tests.support.augmented import assert_same_samples, clips, fused, images
 
 FLOW = {"output_grid": 4, "preset": "fast", "backend": "dis"}
 
@@ -94,61 +92,44 @@ def test_where_colors_are_made_all_the_same(asked: Any, chain: Any, reading: Any
     assert asked == [(reading.get("color", "RGB"), "uint8")]
 
 
-def test_a_pipeline_makes_what_is_used_alone(place: str, asked: Any) -> None:
-    clip = read(reader(place, "h264", size=(64, 80)), batch_size=3)
-    with Pipeline(fn.optical_flow(clip.luma, **FLOW), clip.frames) as pipeline:
-        pipeline.set_epoch(2)
-        found = list(pipeline)
-    assert asked == [("GRAY", "uint8")]
-    for (motion, frames), batch in zip(found, lumas(place, "h264", size=(64, 80)), strict=True):
-        np.testing.assert_array_equal(motion.numpy(), ops.OpticalFlow(**FLOW)(batch).numpy())
-        assert frames.tolist() == batch.frames.tolist()
+def flow_of(*others: str) -> Any:
+    """A graph of optical flow, beside the images if they are named."""
+
+    def build(parts: Any) -> dict[str, Any]:
+        return {
+            "flow": fn.optical_flow(parts["image"], **FLOW),
+            **{name: parts[name] for name in others},
+        }
+
+    return build
 
 
 def test_a_sample_has_both_pixels_and_flow_by_one_decoding(place: str, asked: Any) -> None:
-    dataset = reader(place, "h264", dtype="float16", mean=(0.4, 0.5, 0.6), std=0.5, layout="FCHW")
-    clip = read(dataset, batch_size=3)
-    with Pipeline(clip.pixels, fn.optical_flow(clip.luma, **FLOW), clip.luma, clip.label) as pipeline:
-        assert (pipeline.types[2].dtype, pipeline.types[2].shape[1]) == ("uint8", 1)
-        pipeline.set_epoch(2)
-        found = list(pipeline)
-        decoded = sum(dataset.stats()["frames"].values())
-    assert asked == [("RGB", "float16"), ("GRAY", "uint8")]
-    options = {"dtype": "float16", "mean": (0.4, 0.5, 0.6), "std": 0.5, "layout": "FCHW"}
-    with reader(place, "h264", **options) as other:
-        other.set_epoch(2)
-        whole = list(other.batches(3))
+    options = {"layout": "FCHW"}
+    with clips(place, "h264", **options).graph(flow_of("image")).batch(3) as ds:
+        found = list(ds.epoch(2))
+        decoded = sum(ds.stats()["frames"].values())
+        assert "optical_flow needs the luma alone: no colors are made" in ds.explain()
+    assert asked == [("RGB", "uint8"), ("GRAY", "uint8")]
+    with clips(place, "h264", **options).batch(3) as other:
+        whole = [batch["image"] for batch in other.epoch(2)]
         assert decoded == sum(other.stats()["frames"].values()), "colors and luma are of one decoding"
-    gray = lumas(place, "h264", layout="FCHW")
-    for values, batch, luma in zip(found, whole, gray, strict=True):
-        np.testing.assert_array_equal(values[0].numpy(), batch.numpy())
-        np.testing.assert_array_equal(values[1].numpy(), ops.OpticalFlow(**FLOW)(luma).numpy())
-        np.testing.assert_array_equal(values[2].numpy(), luma.numpy())
-
-
-def test_pixels_alone_are_read_as_ever(asked: Any) -> None:
-    clip = read(reader("cpu", "h264"), batch_size=3)
-    with Pipeline(clip.label, clip.pixels) as pipeline:
-        pixels = next(iter(pipeline))[1]
-        for sequence in pixels:
-            assert_true_frames(sequence)
-    assert asked == [("RGB", "uint8")]
+    for batch, wanted, luma in zip(found, whole, lumas(place, "h264", layout="FCHW"), strict=True):
+        np.testing.assert_array_equal(batch["image"].numpy(), wanted.numpy())
+        np.testing.assert_array_equal(batch["flow"].numpy(), ops.OpticalFlow(**FLOW)(luma).numpy())
 
 
 def test_lost_samples_are_lost_in_both_and_counted_once() -> None:
-    options = {"on_error": "substitute", "sequence_length": 8, "shuffle": False, "stride": 1}
-    dataset = reader("cpu", "h264_lost_key", "h264", **options)
-    clip = read(dataset, batch_size=4)
-    with Pipeline(clip.pixels, clip.luma, clip.index) as pipeline:
-        for pixels, luma, index in pipeline:
-            assert luma.frames.tolist() == pixels.frames.tolist()
-            assert luma.sources == pixels.sources
-            assert luma.indices.tolist() == pixels.indices.tolist() == index.tolist()
-            gray = pixels.data @ [0.299, 0.587, 0.114]
-            assert np.abs(gray - luma.data[..., 0]).mean() < 6
-        counts = dataset.report().counts
-    with reader("cpu", "h264_lost_key", "h264", **options) as alone:
-        for _ in alone.batches(4):
+    options = {"on_error": "substitute", "length": 8, "shuffle": False, "stride": 1}
+    with clips("cpu", "h264_lost_key", "h264", **options).graph(flow_of("image")).batch(4) as ds:
+        for batch in ds:
+            image, flow = batch["image"], batch["flow"]
+            assert flow.frames[:, 0].tolist() == image.frames[:, 0].tolist()
+            assert flow.sources == image.sources
+            assert flow.indices.tolist() == image.indices.tolist() == batch.index.tolist()
+        counts = ds.report().counts
+    with clips("cpu", "h264_lost_key", "h264", **options).batch(4) as alone:
+        for _ in alone:
             pass
         assert counts == alone.report().counts
     assert counts["sample substituted"] > 0

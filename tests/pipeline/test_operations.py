@@ -9,46 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from seqpipe.ops import Type
-from seqpipe.pipeline import Pipeline, external_source, read_items
-
-
-class Numbers:
-    """A dataset of pairs of numbers, some of which cannot be read."""
-
-    name, parts, limit_bytes = "batches", ("number",), None
-
-    def __init__(self, length, bad):
-        self.pairs, self.bad = length, bad
-        self.fingerprint = {"pairs": length}
-
-    def length(self, _):
-        return 2 * self.pairs
-
-    def lockstep(self):
-        return 2 * self.pairs, 2 * self.pairs
-
-    def type_of(self, _):
-        return Type()
-
-    def size(self, _, __):
-        return 0
-
-    def begin(self, epoch, positions):
-        return epoch, positions
-
-    def finish(self, work):
-        epoch, positions = work
-        pair = int(positions[0]) // 2
-        if pair in self.bad:
-            raise KeyError(pair)
-        return (np.full((len(positions), 1), 100 * epoch + pair),), positions, ()
-
-    def cancel(self, work):
-        pass
-
-    def close(self):
-        pass
+from seqpipe.pipeline import Pipeline, external_source
 
 
 class Calls(RuleBasedStateMachine):
@@ -62,11 +23,10 @@ class Calls(RuleBasedStateMachine):
         bad=st.sets(st.integers(0, 5), max_size=2),
         prefetch=st.integers(0, 3),
         broken=st.sampled_from(["batches", "samples"]),
-        reads=st.booleans(),
     )
-    def begin(self, length, longer, bad, prefetch, broken, reads):
+    def begin(self, length, longer, bad, prefetch, broken):
         """Make the first pipeline."""
-        self.length, self.longer, self.bad, self.broken, self.reads = length, longer, bad, broken, reads
+        self.length, self.longer, self.bad, self.broken = length, longer, bad, broken
         self.pipe = self.made(prefetch)
         self.epoch = self.at_epoch = self.at = 0
         self.done = False
@@ -88,11 +48,7 @@ class Calls(RuleBasedStateMachine):
                 raise KeyError(info.iteration)
             return np.array([100 * info.epoch_idx + info.idx_in_epoch])
 
-        if self.reads:
-            dataset = Numbers(self.length, self.bad if self.broken == "batches" else ())
-            (one,) = read_items(dataset, 2)
-        else:
-            one = external_source(batches, batch_size=2, batch_info=True, name="batches")
+        one = external_source(batches, batch_size=2, batch_info=True, name="batches")
         other = external_source(samples, batch_size=2, batch=False, name="samples")
         return Pipeline(one * 2, other, prefetch=prefetch)
 

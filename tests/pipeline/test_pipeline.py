@@ -13,18 +13,28 @@ import pytest
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError, StateError
-from seqpipe.ops import DataNode, Flip, Type
-from seqpipe.pipeline import Input, Pipeline, external_source, read
-from seqpipe.readers import Video
-from tests.support.datasets import files, gist
-from tests.support.under_way import UnderWay
+from seqpipe.ops import DataNode, Flip
+from seqpipe.pipeline import Input, Pipeline, external_source
 
 
-def clips(batch_size=3, *, prefetch=2, last_batch="partial", **options):
-    reader = Video(files=files("h264", "hevc"), sequence_length=4, step=12, size=(64, 48), **options)
-    clip = read(reader, batch_size, last_batch=last_batch)
-    turned = fn.flip(clip.pixels, horizontal=fn.random.coin_flip(seed=3))
-    return Pipeline(fn.brightness(turned, brightness=(0.5, 1.5)), clip.label, clip.index, prefetch=prefetch)
+def drawn(batch_size=3, *, prefetch=2, name="pictures"):
+    """Nine pictures an epoch with drawn parameters, and their numbers."""
+
+    def picture(info):
+        if info.idx_in_epoch >= 9:
+            raise StopIteration
+        number = info.idx_in_epoch + 100 * info.epoch_idx
+        return np.random.default_rng(number).integers(0, 256, (12, 16, 3), np.uint8), np.int64(number)
+
+    pictures, number = external_source(
+        picture, batch_size=batch_size, num_outputs=2, batch=False, layout=("HWC", ""), name=name
+    )
+    turned = fn.flip(pictures, horizontal=fn.random.coin_flip(seed=3))
+    return Pipeline(fn.brightness(turned, brightness=(0.5, 1.5)), number, prefetch=prefetch)
+
+
+def pixels(batch):
+    return batch.numpy().tobytes()
 
 
 def numbers(source, batch_size=2, **options):
@@ -38,39 +48,37 @@ def rows(pipe, count=100):
 
 @pytest.mark.parametrize("prefetch", [0, 1, 2, 5])
 def test_it_gives_what_eager_calls_give(prefetch):
-    with clips(prefetch=prefetch, shuffle=True, seed=5) as pipe:
+    with drawn(prefetch=prefetch) as pipe:
         pipe.set_epoch(1)
-        found = [gist(pixels) for pixels, _, _ in pipe]
-    with Video(
-        files=files("h264", "hevc"), sequence_length=4, step=12, size=(64, 48), shuffle=True, seed=5
-    ) as reader:
-        reader.set_epoch(1)
-        wanted = []
-        for batch in reader.batches(3):
-            flags = fn.random.coin_flip(seed=3).op.drawn(epoch=1, index=batch.indices.tolist())
-            turned = fn.flip(batch, horizontal=flags.astype(bool), epoch=1)
-            wanted.append(gist(fn.brightness(turned, brightness=(0.5, 1.5), epoch=1)))
-    assert found == wanted
+        found = [(pixels(batch), number.tolist()) for batch, number in pipe]
+    for batch, (made, numbers) in enumerate(found):
+        assert numbers == [100 + 3 * batch + one for one in range(3)]
+        given = [np.random.default_rng(one).integers(0, 256, (12, 16, 3), np.uint8) for one in numbers]
+        options = {"epoch": 1, "index": [3 * batch + one for one in range(3)]}
+        flags = fn.random.coin_flip(seed=3).op.drawn(**options)
+        turned = fn.flip(np.stack(given), horizontal=flags.astype(bool), layout="NHWC", **options)
+        wanted = fn.brightness(turned, brightness=(0.5, 1.5), layout="NHWC", **options)
+        assert made == wanted.tobytes()
+    assert len(found) == 3
 
 
 def test_a_state_goes_on_exactly_whatever_was_read_ahead():
-    with clips(shuffle=True) as pipe:
+    with drawn() as pipe:
         pipe.set_epoch(2)
         batches = iter(pipe)
         states, given = [pipe.state_dict()], []
-        for pixels, label, index in batches:
-            given.append((gist(pixels), label.tolist(), index.tolist()))
+        for batch, number in batches:
+            given.append((pixels(batch), number.tolist()))
             states.append(pipe.state_dict())
     for step, state in enumerate(states):
-        with clips(shuffle=True, prefetch=0) as other:
+        with drawn(prefetch=0) as other:
             other.load_state_dict(json.loads(json.dumps(state)))
-            rest = [(gist(pixels), label.tolist(), index.tolist()) for pixels, label, index in other]
-        assert rest == given[step:]
+            assert [(pixels(batch), number.tolist()) for batch, number in other] == given[step:]
 
 
 def test_a_state_of_another_pipeline_is_refused():
-    pipe, other = clips(), clips(seed=9, shuffle=True)
-    with pytest.raises(StateError, match="does not belong to this pipeline: sources differs"):
+    pipe, other = drawn(), drawn(name="others")
+    with pytest.raises(StateError, match="does not belong to this pipeline: graph, sources differ"):
         other.load_state_dict(pipe.state_dict())
     for sources in (None, []):
         with pytest.raises(StateError, match="the state has no position for each source"):
@@ -80,32 +88,17 @@ def test_a_state_of_another_pipeline_is_refused():
 
 
 def test_a_break_is_gone_on_from_and_an_end_begins_anew():
-    with clips() as pipe:
-        (first, *_) = (index.tolist() for *_, index in pipe)
+    with drawn() as pipe:
+        (first, *_) = (number.tolist() for _, number in pipe)
         seen = []
-        for *_, index in pipe:
-            seen.append(index.tolist())
+        for _, number in pipe:
+            seen.append(number.tolist())
             break
-        seen += [index.tolist() for *_, index in pipe]
-        assert seen == [[0, 1, 2], [3, 4, 5], [6, 7]]
+        seen += [number.tolist() for _, number in pipe]
+        assert seen == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
         assert first == seen[0]
-        assert len(pipe) == 3
-
-
-@pytest.mark.parametrize(
-    ("last_batch", "wanted"),
-    [
-        ("partial", [[0, 1, 2], [3, 4, 5], [6, 7]]),
-        ("drop", [[0, 1, 2], [3, 4, 5]]),
-        ("fill", [[0, 1, 2], [3, 4, 5], [6, 7, 0]]),
-        ("pad", [[0, 1, 2], [3, 4, 5], [6, 7, 7]]),
-    ],
-)
-def test_last_batches(last_batch, wanted):
-    with clips(last_batch=last_batch) as pipe:
-        for _ in range(2):
-            assert [index.tolist() for *_, index in pipe] == wanted
-        assert len(pipe) == len(wanted)
+        with pytest.raises(TypeError, match=r"the number of batches of .* is unknown"):
+            len(pipe)
 
 
 def test_an_error_of_a_source_comes_in_its_turn_and_the_next_batch_follows():
@@ -194,7 +187,7 @@ def test_statistics_tell_what_is_slow():
 
 def test_threads_end_and_epochs_do_not_grow():
     before, running = threading.active_count(), 0
-    with clips() as pipe:
+    with drawn() as pipe:
         for epoch in range(20):
             pipe.set_epoch(epoch)
             assert sum(1 for _ in pipe) == 3
@@ -228,26 +221,6 @@ def test_a_forked_process_goes_on_by_itself():
         os.close(back)
         asked.set()
         assert next(pipe)[0].tolist() == [[1]]
-
-
-def test_the_type_of_labels_is_known_before_anything_is_read():
-    with clips(2) as pipe:
-        assert str(pipe.types[1]) == "numbers int64 on cpu"
-    with clips(2, labels=[0.5, 1.0], label_type="number") as pipe:
-        assert pipe.types[1] == Type()
-
-
-@pytest.mark.parametrize("batches", [0, 1, 2])
-def test_batches_read_ahead_fit_into_the_memory_of_their_reader(batches, monkeypatch):
-    under_way, size = UnderWay(monkeypatch), 2 * 4 * 64 * 48 * 3
-    result = size + 2 * 2 * 8  # with labels and indices
-    # one batch is read ahead whatever its size, unless the limit is 0
-    more, exact = ((batches + 0.5) * size, max(batches, 1)), (batches * result, batches)
-    for gib, ahead in ((more[0] / (1 << 30), more[1]), (exact[0] / (1 << 30), exact[1])):
-        under_way.clear()
-        with clips(2, prefetch=3, prefetch_gib=gib) as pipe:
-            next(pipe)
-            assert len(under_way.begun) == 1 + ahead
 
 
 def test_an_operator_with_a_call_of_its_own_is_called_by_it():

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 import seqpipe
 from seqpipe import Clip, Dataset, Decode, OutputSpec, ops
 from seqpipe.ops import Chain
-from seqpipe.readers import Video
 from seqpipe.sequence import Batch
 from tests.support.datasets import files
 
@@ -27,7 +26,6 @@ __all__ = [
     "images",
     "in_main_memory",
     "levels_apart",
-    "reader",
     "unfused",
 ]
 
@@ -49,20 +47,6 @@ def clips(device: str, *names: str, **changes: Any) -> Dataset:
     listed = seqpipe.listing(files(*names), labels=list(range(len(names))))
     result = seqpipe.videos(listed, take, output=output, decode=decode, device=device, **given)
     return result.prefetch(gib=0.5)
-
-
-def reader(device: str, *names: str, **changes: Any) -> Video:
-    """The same as a reader, which pipelines take."""
-    options: dict[str, Any] = {
-        "sequence_length": 4,
-        "stride": 2,
-        "shuffle": True,
-        "seed": 5,
-        "device": device,
-        "threads": 2,
-    }
-    options |= {"files": files(*names), "labels": list(range(len(names))), "prefetch_gib": 0.5}
-    return Video(**{**options, **changes})
 
 
 def images(dataset: Dataset, epoch: int = 2) -> list[Batch]:

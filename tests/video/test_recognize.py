@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 import seqpipe
-from seqpipe import readers
 from seqpipe.errors import ParameterError, UnreadableSourceError
 from seqpipe.volume.reader import VolumeReader
 from tests.support import ffmpeg, media
@@ -25,7 +24,7 @@ def _refused(path: Path, *words: str) -> None:
         lambda: seqpipe.open(path.read_bytes())[0],
         lambda: next(seqpipe.stream(path)),
         lambda: next(seqpipe.stream(io.BytesIO(path.read_bytes()))),
-        lambda: next(iter(readers.Video(files=[path], sequence_length=1).batches(1))),
+        lambda: next(iter(seqpipe.videos(path, 1).batch(1))),
     )
     for way in ways:
         with pytest.raises(UnreadableSourceError) as caught:

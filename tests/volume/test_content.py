@@ -12,7 +12,6 @@ import pytest
 import seqpipe
 from seqpipe.core.content import volume_kind
 from seqpipe.errors import SeqpipeError
-from seqpipe.readers import Video
 from tests.support import fuzz_volumes
 from tests.support.fuzz import Verdict, mutant
 from tests.support.media import made
@@ -94,7 +93,7 @@ def test_formats_that_are_not_read_are_named_with_what_to_do(tmp_path, name):
         assert remedy in str(caught.value)
         assert "video" not in str(caught.value)
     with pytest.raises(SeqpipeError, match="not a video") as caught:
-        Video(files=[path.with_suffix(".hdr") if name == "analyze" else path], sequence_length=1)
+        seqpipe.videos(path.with_suffix(".hdr") if name == "analyze" else path, 1)
     assert remedy in str(caught.value)
 
 

@@ -235,7 +235,7 @@ def test_a_multi_frame_dicom_file_is_no_video():
     """FFmpeg takes its first compressed frame for a film, and gave pictures that are nearly black."""
     path = phantom_path("dicom_multi_frame")
     with pytest.raises(UnreadableSourceError, match="this is a DICOM file, not a video"):
-        seqpipe.readers.Video(files=[path], sequence_length=1)
+        seqpipe.videos(path, 1)
     assert isinstance(seqpipe.open(path), VolumeReader)
 
 

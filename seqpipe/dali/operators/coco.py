@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from ...core.json_text import parse_json
 from ...errors import ManifestError, SourceNotFoundError
-from ...pipeline.datasets import Items
 from ...pipeline.value import Value
-from ...sampling import EpochOrder
 from ..call import DaliCall
 from ..data_node import DataNode
-from .sources import bytes_of, order_of, started
+from ..reading import Items
+from .sources import bytes_of, started
 
 __all__ = ["coco_reader"]
 
@@ -84,16 +83,15 @@ def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
         named = (np.array([image.number], np.int32),) if numbers else ()
         return bytes_of(image.path), image.boxes, image.labels, *drawn, *named
 
-    dataset = Items(
+    dataset = Items.of(
         read,
-        EpochOrder(**order_of(call, len(images))),
         "coco",
         tuple(parts),
         {"coco": [[image.path, image.number] for image in images], "settings": list(settings)},
         [image.source_info for image in images],
         lambda items, sources: Value.of(items, "", sources),
     )
-    nodes = started(call, dataset)
+    nodes = started(call, dataset, dataset.names)
     label = call.name or call.row.name
     return tuple(
         DataNode(label if part == "bytes" else f"{call.row.name}.{part}", [node], lambda v, _: v[0])

@@ -11,13 +11,12 @@ import numpy as np
 from ...array import Array
 from ...core.npy import array_of_npy
 from ...errors import SeqpipeError, SourceNotFoundError, UnreadableSourceError
-from ...pipeline.datasets import Items
 from ...pipeline.value import Value
-from ...sampling import EpochOrder
 from ..call import DaliCall
 from ..data_node import DataNode
 from ..mapped import views
-from .sources import bytes_of, file_rows, lines_of, order_of, started
+from ..reading import Items
+from .sources import bytes_of, file_rows, lines_of, started
 from .windows import slice_
 
 __all__ = ["numpy_reader"]
@@ -61,12 +60,11 @@ def numpy_reader(call: DaliCall) -> DataNode:
                 raise
             raise UnreadableSourceError(f"it cannot be read: {error}", source=paths[number]) from error
 
-    order = EpochOrder(**order_of(call, len(paths)))
-
     def gathered(items: list[Any], sources: tuple[str, ...]) -> Value:
         return views(items, "", sources)
 
-    (node,) = started(call, Items(load, order, "numpy", ("array",), {"files": paths}, described, gathered))
+    dataset = Items.of(load, "numpy", ("array",), {"files": paths}, described, gathered)
+    (node,) = started(call, dataset, dataset.names)
     result = DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
     result.maps_files = maps
     if selects:

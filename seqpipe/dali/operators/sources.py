@@ -6,6 +6,7 @@ import logging
 import math
 import pickle
 from collections.abc import Callable
+from collections.abc import Sequence as Seq
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -13,6 +14,10 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ...array import Array
+from ...dataset.options import Decode
+from ...dataset.source import SampleSource
+from ...dataset.takes import Clip, Segments
+from ...dataset.videos import ClipSource, listing, videos
 from ...errors import (
     ManifestError,
     ParameterError,
@@ -21,18 +26,20 @@ from ...errors import (
 )
 from ...images import decode_image, image_extensions
 from ...ops import Run
-from ...pipeline.datasets import Clips, Items
 from ...pipeline.external import External, Feed
 from ...pipeline.nodes import nodes_of
 from ...pipeline.pipeline import external_spec
-from ...pipeline.source import BatchSource, Indexed
+from ...pipeline.source import BatchSource
 from ...pipeline.value import Value
-from ...readers import Range, Video
+from ...readers import Listing, Range
 from ...sampling import EpochOrder, Span
 from ...sampling.clock import EQUAL_S, end_of
+from ...video.convert.output import OutputSpec
+from ...video.index.shared import find_register
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, outputs_of
 from ..dtypes import converted, dtype_name
+from ..reading import Indexed, Items
 from .resizing import resize
 
 __all__ = [
@@ -42,7 +49,6 @@ __all__ = [
     "file_reader",
     "file_rows",
     "lines_of",
-    "order_of",
     "sequence_reader",
     "source_name",
     "started",
@@ -77,29 +83,19 @@ _ROUNDING: Final[dict[str, tuple[_Rounding, _Rounding]]] = {
 _log = logging.getLogger(__name__)
 
 
-def order_of(call: DaliCall, size: int) -> dict[str, Any]:
-    """Return the order of samples from a reader's arguments."""
+def started(call: DaliCall, source: SampleSource, parts: Seq[str]) -> list[Any]:
+    """Return the nodes of a source's parts, and register it in the pipeline by its name."""
+    pipe = current()
     shuffle = bool(call.take("random_shuffle", False)) | bool(call.take("shuffle_after_epoch", False))
     shard = int(call.take("shard_id", 0)), int(call.take("num_shards", 1))
     # the processes that read the shards agree on one order
-    seed = current().seed_of(call.row.name, call.seed, shared=shard[1] > 1) if shuffle else 0
-    order = {
-        "shuffle": shuffle,
-        "seed": seed,
-        "shard": shard,
-        "stick_to_shard": bool(call.take("stick_to_shard", False)),
-    }
-    return {"size": size, **order} if size >= 0 else order
-
-
-def started(call: DaliCall, dataset: Any) -> list[Any]:
-    """Return the nodes of a dataset, and register it in the pipeline by its name."""
-    pipe = current()
-    pads = bool(call.take("pad_last_batch", False))
+    seed = pipe.seed_of(call.row.name, call.seed, shared=shard[1] > 1) if shuffle else 0
+    sticks, pads = bool(call.take("stick_to_shard", False)), bool(call.take("pad_last_batch", False))
     call.done()
-    source = Indexed(dataset, pipe.batch_size, "pad" if pads else "fill")
-    pipe.register_source(call.name, source)
-    return list(nodes_of(source, plain=False))
+    order = EpochOrder(size=source.size, seed=seed, shuffle=shuffle, shard=shard, stick_to_shard=sticks)
+    reader = Indexed(source, order, tuple(parts), pipe.batch_size, "pad" if pads else "fill")
+    pipe.register_source(call.name, reader)
+    return list(nodes_of(reader, plain=False))
 
 
 def _labels(call: DaliCall, node: Any) -> DataNode:
@@ -117,8 +113,7 @@ def _labels(call: DaliCall, node: Any) -> DataNode:
 
 def video_reader(call: DaliCall) -> Any:
     """``fn.readers.video``: sequences; and labels, frame numbers and timestamps if enabled."""
-    listed, labelled = _videos(call)
-    sampling = _sampling(call)
+    listed, labelled, register = _videos(call)
     kind = dtype_name(call.take("dtype", "uint8"))
     normalized = bool(call.take("normalized", False))
     image_type = call.take("image_type")
@@ -127,49 +122,40 @@ def video_reader(call: DaliCall) -> Any:
         raise call.wrong("normalized=True gives values from 0 to 1", allowed="dtype=types.FLOAT with it")
     pipe = current()
     wants_gpu = call.requested_device in ("gpu", "mixed") and pipe.gpu_index() is not None
-    reader = Video(
-        **listed,
-        **order_of(call, -1),
-        **sampling,
-        fill_value=call.take("fill_value", 0),
-        color="RGB" if image_type is None else image_type.name,
+    source: ClipSource = videos(
+        listed,
+        _take(call),
+        output=OutputSpec(color="RGB" if image_type is None else image_type.name),
+        decode=Decode(threads=pipe.num_threads, register=register),
         device=f"cuda:{pipe.gpu_index()}" if wants_gpu else "cpu",
-        threads=pipe.num_threads,
-        on_error="raise",
-    )
-    clips = Clips(reader)
-    nodes = dict(zip(clips.parts, started(call, clips), strict=True))
+    ).source  # type: ignore[assignment]  # of videos
+    image, label, index = started(call, source, ("image", "label", "index"))
 
     def pixels(values: list[Value], _: Run) -> Value:
         if normalized:
             return values[0].each(lambda part: part.astype(np.float32) / np.float32(255))
         return values[0] if kind == "uint8" else values[0].each(lambda part: converted(part, kind))
 
-    frames = DataNode(
-        call.name or call.row.name, [nodes["pixels"]], pixels, device="gpu" if wants_gpu else "cpu"
-    )
+    frames = DataNode(call.name or call.row.name, [image], pixels, device="gpu" if wants_gpu else "cpu")
     outputs = [frames]
     if labelled:
-        outputs.append(_labels(call, nodes["label"]))
+        outputs.append(_labels(call, label))
     if numbering != "none" or has_timestamps:
-        frames_read, times = _frames_read(reader, nodes["index"])
+        frames_read, times = _frames_read(source, index)
         outputs += [_frame_numbers(frames_read, numbering)] if numbering != "none" else []
         outputs += [times] if has_timestamps else []
     return tuple(outputs) if len(outputs) > 1 else frames
 
 
-def _sampling(call: DaliCall) -> dict[str, Any]:
-    """Return the arguments of :class:`seqpipe.readers.Video` that select the frames of each sequence."""
+def _take(call: DaliCall) -> Clip | Segments:
+    """Return which frames each sequence has."""
     length, stride, step = int(call.take("sequence_length")), call.take("stride", 1), call.take("step", -1)
     pads, pad_mode = call.take("pad_sequences", False), call.take("pad_mode", "none")
+    fill = call.take("fill_value", 0)
     if call.take("uniform_sample", False):
-        return {"segments": length, "segment_mode": "linspace"}
-    return {
-        "sequence_length": length,
-        "stride": int(stride),
-        "step": int(step) if step > 0 else None,
-        "pad_mode": "constant" if pads else BORDERS.get(pad_mode, pad_mode),
-    }
+        return Segments(length, where="linspace", fill=fill)
+    padding: Any = "constant" if pads else BORDERS.get(pad_mode, pad_mode)
+    return Clip(length, int(stride), step=int(step) if step > 0 else None, pad=padding, fill=fill)
 
 
 def _frame_numbering(call: DaliCall) -> str:
@@ -190,16 +176,16 @@ def _frame_numbers(frames: DataNode, numbering: str) -> DataNode:
     )
 
 
-def _frames_read(reader: Video, index: Any) -> tuple[DataNode, DataNode]:
+def _frames_read(source: ClipSource, index: Any) -> tuple[DataNode, DataNode]:
     """Return the nodes of frame numbers and timestamps in seconds.
 
     As in DALI, those of a padded frame are those of the frame that it repeats; -1 if it has ``fill_value``.
 
     Args:
-        reader: the reader, whose samples are the same in all epochs.
+        source: the source, whose samples are the same in all epochs.
         index: node of the samples' indices.
     """
-    selection = reader.fetcher.selection
+    selection = source.fetcher.selection
 
     def compute(values: list[Value], _: Run) -> tuple[Value, Value]:
         samples = [selection.sample(int(number), 0) for number in values[0].data]
@@ -210,8 +196,8 @@ def _frames_read(reader: Video, index: Any) -> tuple[DataNode, DataNode]:
     return numbers, seconds
 
 
-def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
-    """Return the arguments of :class:`seqpipe.readers.Video` that select files, and whether there are labels."""
+def _videos(call: DaliCall) -> tuple[Listing, bool, str | None]:
+    """Return the listed files, whether there are labels, and the register of their indexes, if there is one."""
     names, labels = call.take("filenames"), call.args.pop("labels", None)
     root, table = call.take("file_root"), call.take("file_list")
     by_frame = bool(call.take("file_list_frame_num", False)) | (call.take("file_list_format") == "frames")
@@ -221,13 +207,13 @@ def _videos(call: DaliCall) -> tuple[dict[str, Any], bool]:
     if names is not None:
         files = [str(one) for one in ([names] if isinstance(names, (str, Path)) else names)]
         if labels is None:
-            return {"files": files}, False
-        return {"files": files, "labels": list(labels) or list(range(len(files)))}, True
+            return listing(files), False, None
+        return listing(files, labels=list(labels) or list(range(len(files)))), True, None
     if root is not None:
-        return {"file_root": root}, True
+        return listing(file_root=root), True, find_register(None, root)
     rows = [_video_row(table, n, line, by_frame, rounding) for n, line in lines_of(table)]
     files, numbers, ranges = (list(column) for column in zip(*rows, strict=True))
-    return {"files": files, "labels": numbers, "ranges": ranges}, True
+    return listing(files, labels=numbers, ranges=ranges), True, None
 
 
 def lines_of(table: Any) -> list[tuple[int, str]]:
@@ -434,16 +420,15 @@ def _values(items: list[Any], sources: tuple[str, ...]) -> Value:
 def file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
     """``fn.readers.file``: the bytes of files, and labels."""
     paths, labels, described = file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
-    dataset = Items(
+    dataset = Items.of(
         lambda n: (bytes_of(paths[n]), np.int64(labels[n])),
-        EpochOrder(**order_of(call, len(paths))),
         "file",
         ("bytes", "label"),
         {"files": paths, "labels": labels},
         described,
         _values,
     )
-    data, label = started(call, dataset)
+    data, label = started(call, dataset, dataset.names)
     return DataNode(call.name or call.row.name, [data], lambda v, _: v[0]), _labels(call, label)
 
 
@@ -486,10 +471,8 @@ def sequence_reader(call: DaliCall) -> DataNode:
     def gathered(items: list[Any], sources: tuple[str, ...]) -> Value:
         return Value.of(items, "FHWC", sources)
 
-    dataset = Items(
-        load, EpochOrder(**order_of(call, len(windows))), "sequence", ("frames",), facts, described, gathered
-    )
-    (node,) = started(call, dataset)
+    dataset = Items.of(load, "sequence", ("frames",), facts, described, gathered)
+    (node,) = started(call, dataset, dataset.names)
     return DataNode(call.name or call.row.name, [node], lambda v, _: v[0])
 
 

@@ -13,13 +13,12 @@ import numpy as np
 from ...array import Array
 from ...core.checks import VERIFY, masked_crc32c, verifies
 from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError, described_type
-from ...pipeline.datasets import Items
 from ...pipeline.value import Value
-from ...sampling import EpochOrder
 from ..call import DaliCall
 from ..data_node import DataNode
+from ..reading import Items
 from ..tfrecord import Feature
-from .sources import order_of, started
+from .sources import started
 from .webdataset import texts
 
 __all__ = ["tfrecord_reader"]
@@ -67,16 +66,15 @@ def tfrecord_reader(call: DaliCall) -> dict[str, DataNode]:
         records += _records_of_index(index, path)
     if not records:
         raise SourceNotFoundError("the files have no records", source=", ".join(paths))
-    dataset = Items(
+    dataset = Items.of(
         lambda number: _values(records[number], features),
-        EpochOrder(**order_of(call, len(records))),
         "tfrecord",
         tuple(features),
         {"tfrecord": [list(one) for one in records], "features": [list(one) for one in features.items()]},
         [one.source for one in records],
         lambda items, sources: Value.of(items, "", sources),
     )
-    label, nodes = call.name or call.row.name, started(call, dataset)
+    label, nodes = call.name or call.row.name, started(call, dataset, dataset.names)
     return {
         name: DataNode(label, [node], lambda v, _: v[0]) for name, node in zip(features, nodes, strict=True)
     }

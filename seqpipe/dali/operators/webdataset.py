@@ -13,13 +13,12 @@ import numpy as np
 
 from ...array import Array
 from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError
-from ...pipeline.datasets import Items
 from ...pipeline.value import Value
-from ...sampling import EpochOrder
 from ..call import DaliCall
 from ..data_node import DataNode
 from ..dtypes import dtype_name
-from .sources import order_of, started
+from ..reading import Items
+from .sources import started
 
 __all__ = ["texts", "webdataset_reader"]
 
@@ -118,9 +117,8 @@ def _nodes(call: DaliCall, samples: list[list[_Component]], kinds: list[str]) ->
     def read(number: int) -> tuple[_Read, ...]:
         return tuple(_read(component, kind) for component, kind in zip(samples[number], kinds, strict=True))
 
-    dataset = Items(
+    dataset = Items.of(
         read,
-        EpochOrder(**order_of(call, len(samples))),
         "webdataset",
         tuple(f"component_{number}" for number in range(len(kinds))),
         {"webdataset": [[one.source for one in sample] for sample in samples], "dtypes": kinds},
@@ -128,7 +126,9 @@ def _nodes(call: DaliCall, samples: list[list[_Component]], kinds: list[str]) ->
         lambda items, _: Value.of([one.values for one in items], "", tuple(one.source for one in items)),
     )
     label = call.name or call.row.name
-    nodes = tuple(DataNode(label, [node], lambda v, _: v[0]) for node in started(call, dataset))
+    nodes = tuple(
+        DataNode(label, [node], lambda v, _: v[0]) for node in started(call, dataset, dataset.names)
+    )
     return nodes if len(nodes) > 1 else nodes[0]
 
 

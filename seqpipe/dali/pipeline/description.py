@@ -7,8 +7,9 @@ from typing import Any
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...pipeline import Graph
-from ...pipeline.source import BatchSource, Indexed
+from ...pipeline.source import BatchSource
 from ..data_node import DataNode, pop_pipeline, push_pipeline
+from ..reading import Indexed
 
 __all__ = ["PipelineDescription", "UnknownSourceError", "all_nodes", "dot_text"]
 
@@ -176,7 +177,7 @@ def _epoch_size(source: Indexed) -> int:
 
 def _reader_meta(source: Indexed) -> dict[str, Any]:
     """Return a reader's metadata in the form of DALI's ``reader_meta``."""
-    order = source.dataset.order  # type: ignore[attr-defined]  # of all readers
+    order = source.order
     largest_shard = -(-order.size // order.shard[1])
     return {
         "epoch_size": order.size,

@@ -23,7 +23,7 @@ from ...pipeline.external import FedSource
 from ...pipeline.gathering import plan_gathering
 from ...pipeline.nodes import SourceNode
 from ...pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
-from ...pipeline.source import BatchSource, Counter, Indexed, PipelineLastBatch
+from ...pipeline.source import BatchSource, Counter, PipelineLastBatch
 from ...pipeline.staging import Staging
 from ...pipeline.value import value_of
 from ...random import new_seed
@@ -32,6 +32,7 @@ from ..device import gpu_number
 from ..dtypes import CPU_ONLY_DEVICE_ID, dtype_name
 from ..mapped import owned
 from ..raised import as_dali_raises
+from ..reading import Indexed
 from ..tensors import TensorListCPU, TensorListGPU, tensor_list
 from .description import PipelineDescription, UnknownSourceError, all_nodes, dot_text
 
@@ -230,9 +231,6 @@ class Pipeline(TakesTurns, PipelineDescription):
         nodes = [node for node in graph.input_nodes if isinstance(node, SourceNode)]
         nodes.sort(key=lambda node: node.order)
         sources = sources_of(nodes) or [Counter(self.batch_size)]
-        for source in sources:
-            if isinstance(source, Indexed):
-                source.endless = True
         setup = self.iter_setup if type(self).iter_setup is not Pipeline.iter_setup else None
         self._graph = graph
         self._gathering_notes = plan_gathering(graph, self._prefetch_count, self._gpu_of_nodes())

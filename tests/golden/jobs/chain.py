@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from seqpipe import Dataset, Patch, fn, ops
-from seqpipe.pipeline import Pipeline, VideoScores, read
+from seqpipe.pipeline import VideoScores
 
 from ..hashing import job
 from .common import (
@@ -23,7 +23,6 @@ from .common import (
     epochs_of,
     of_samples,
     of_tensor,
-    video_reader,
     videos,
 )
 
@@ -121,10 +120,6 @@ def states() -> Found:
         with data.batch(2) as batches:
             for epoch in EPOCHS:
                 yield epoch, {"state": next(batches.epoch(epoch)).state}
-    clip = read(video_reader(), 3)
-    with Pipeline(fn.flip(clip.pixels, horizontal=fn.random.coin_flip(seed=1)), clip.label) as pipe:
-        next(pipe)
-        yield 0, {"state": dict(pipe.state_dict())}
 
 
 def _torch(data: Dataset, layout: str | None = None, **loader: Any) -> Found:
@@ -161,14 +156,10 @@ def torch_workers() -> Found:
 
 
 @job("torch/pipelines", needs="torch")
-def torch_pipelines() -> Found:
-    import seqpipe.torch
+def torch_graphs() -> Found:
+    def build(parts: Any) -> dict[str, Any]:
+        return {"image": fn.flip(parts["image"], horizontal=fn.random.coin_flip(seed=1))}
 
-    clip = read(video_reader(), 3)
-    pipe = Pipeline(fn.flip(clip.pixels, horizontal=fn.random.coin_flip(seed=1)), clip.label, clip.index)
-    batches = seqpipe.torch.Iterator(pipe, names=("image", "label", "index"), layout="NCFHW")
-    for epoch in EPOCHS:
-        batches.set_epoch(epoch)
-        for batch in batches:
-            yield epoch, {name: of_tensor(value) for name, value in batch.items()}
-    batches.close()
+    with clips().graph(build).batch(3) as data:
+        for epoch, batch in _torch(data, "NCFHW"):
+            yield epoch, {"image": batch["pixels"], "label": batch["label"], "index": batch["index"]}

@@ -13,7 +13,7 @@ import seqpipe
 from seqpipe import Clip, Dataset, Decode, OutputSpec, Segments, ops
 from seqpipe.parts import Labels
 from seqpipe.pipeline import Pipeline
-from seqpipe.readers import Video, Volume
+from seqpipe.readers import Volume
 
 A, B, C = "videos/0/a.mp4", "videos/0/b.mp4", "videos/1/c.mkv"
 EPOCHS = (0, 1)
@@ -61,12 +61,6 @@ def clips(**options: Any) -> Dataset:
     """A small training set."""
     given = {"labels": [3, 5], "length": 4, "stride": 2, "step": 9, "shuffle": True, "seed": 3}
     return videos(**{**given, **options})
-
-
-def video_reader(**options: Any) -> Video:
-    """The same as a reader, which pipelines take."""
-    given = {"labels": [3, 5], "sequence_length": 4, "stride": 2, "step": 9, "shuffle": True, "seed": 3}
-    return Video(**{"files": [A, B], **given, **options})
 
 
 def _cases(*names: str) -> list[dict[str, str]]:

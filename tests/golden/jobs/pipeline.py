@@ -7,54 +7,50 @@ from typing import Any
 
 import numpy as np
 
-from seqpipe import Batch, Sequence, fn, ops
-from seqpipe.pipeline import (
-    Graph,
-    Input,
-    Pipeline,
-    SampleInfo,
-    external_source,
-    read,
-    read_items,
-)
-from seqpipe.readers import Video
+from seqpipe import Dataset, fn, items
+from seqpipe.pipeline import Graph, Input, Pipeline, SampleInfo, external_source
 
 from ..hashing import job
-from .common import (
-    EPOCHS,
-    Found,
-    of_outputs,
-    outputs_of,
-    pixels,
-    video_reader,
-)
+from .common import EPOCHS, Found, clips, of_outputs, outputs_of, pixels, videos
+
+
+def _of_graph(data: Dataset, build: Any, names: tuple[str, ...], **batching: Any) -> Found:
+    """Parts of the batches of two epochs, after a graph."""
+    with data.graph(build).batch(**batching) as batches:
+        for epoch in EPOCHS:
+            for batch in batches.epoch(epoch):
+                yield epoch, of_outputs({name: batch[name] for name in names})
 
 
 @job("pipeline/reader, drawn parameters, all values")
-def pipeline_values() -> Found:
+def graph_values() -> Found:
+    def build(parts: Any) -> dict[str, Any]:
+        return {"image": fn.flip(parts["image"], horizontal=fn.random.coin_flip(seed=1))}
+
+    names = ("image", "label", "timestamps", "frames", "index", "video", "speed", "name")
     for last in ("partial", "drop", "fill", "pad"):
-        clip = read(Video(manifest="train.csv", sequence_length=3, step=5, shuffle=True), 4, last_batch=last)
-        turned = fn.flip(clip.pixels, horizontal=fn.random.coin_flip(seed=1))
-        names = ("image", "label", "timestamps", "frames", "index", "video", "speed", "name")
-        values = clip.label, clip.timestamps, clip.frames, clip.index, clip.video, *clip.columns.values()
-        yield from outputs_of(Pipeline(turned, *values, names=names))
+        data = videos(source="train.csv", length=3, step=5, shuffle=True)
+        yield from _of_graph(data, build, names, size=4, last=last)
 
 
 @job("pipeline/luma and colors")
-def pipeline_luma() -> Found:
-    clip = read(video_reader(), 3)
-    motion = fn.optical_flow(clip.luma, output_grid=4, preset="fast", backend="dis")
-    yield from outputs_of(Pipeline(clip.pixels, clip.luma, motion, names=("image", "luma", "flow")))
+def graph_luma() -> Found:
+    def build(parts: Any) -> dict[str, Any]:
+        flow = fn.optical_flow(parts["image"], output_grid=4, preset="fast", backend="dis")
+        return {"image": parts["image"], "flow": flow}
+
+    yield from _of_graph(clips(), build, ("image", "flow"), size=3)
 
 
 @job("pipeline/parameters from pixels")
-def pipeline_computed() -> Found:
-    clip = read(video_reader(), 3)
-    angle = fn.random.uniform(range=(-10.0, 10.0), seed=2)
-    rotated = fn.rotate(clip.pixels, angle=angle, keep_size=True, fill_value=0)
-    mean = fn.reductions.mean(rotated, axis_names="FHWC")
-    even = fn.brightness(rotated, brightness=118 / (mean + 1))
-    yield from outputs_of(Pipeline(even, angle, clip.index, names=("image", "angle", "index")))
+def graph_computed() -> Found:
+    def build(parts: Any) -> dict[str, Any]:
+        angle = fn.random.uniform(range=(-10.0, 10.0), seed=2)
+        rotated = fn.rotate(parts["image"], angle=angle, keep_size=True, fill_value=0)
+        mean = fn.reductions.mean(rotated, axis_names="FHWC")
+        return {"image": fn.brightness(rotated, brightness=118 / (mean + 1)), "angle": angle}
+
+    yield from _of_graph(clips(), build, ("image", "angle", "index"), size=3)
 
 
 def _picture(number: int) -> np.ndarray:
@@ -123,49 +119,13 @@ def external_pushed() -> Found:
             yield 0, of_outputs(next(pipe))
 
 
-class _Own:
-    """A data set of one's own, which yields pictures and their numbers."""
-
-    name, parts, limit_bytes, fingerprint = "own", ("image", "number"), None, {"count": 7}
-
-    def length(self, epoch: int) -> int:
-        return 7 + epoch
-
-    def lockstep(self) -> tuple[int, int]:
-        return 7, 8
-
-    def type_of(self, part: int) -> Any:
-        return (
-            ops.Type("numbers", dtype="int64")
-            if part
-            else ops.Type("images", "HWC", "uint8", "cpu", (24, 32, 3))
-        )
-
-    def size(self, _: int, positions: Any) -> int:
-        return len(positions) * 24 * 32 * 3
-
-    def begin(self, epoch: int, positions: Any) -> Any:
-        return (np.asarray(positions) * 3 + epoch) % self.length(epoch)
-
-    def finish(self, work: Any) -> Any:
-        return (
-            (Batch.of([Sequence(_picture(int(one)), "HWC") for one in work]), work),
-            work,
-            ("own",) * len(work),
-        )
-
-    def cancel(self, work: Any) -> None:
-        """Nothing has begun."""
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 @job("items of one's own")
 def own_items() -> Found:
-    image, number = read_items(_Own(), 3)
-    turned = fn.rotate(image, angle=fn.random.uniform(range=(-30.0, 30.0), seed=5), keep_size=True)
-    yield from outputs_of(Pipeline(turned, number, names=("image", "number")))
+    def build(parts: Any) -> dict[str, Any]:
+        return {"image": fn.flip(parts["image"], horizontal=fn.random.coin_flip(seed=5))}
+
+    data = items(lambda index: {"image": _picture(index), "number": index}, size=8, parts={"image": "HWC"})
+    yield from _of_graph(data, build, ("image", "number"), size=3)
 
 
 @job("graph/shared draws")

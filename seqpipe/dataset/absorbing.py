@@ -1,0 +1,80 @@
+"""Absorption: the first operators of a data set, which its source applies while it reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..pipeline.fusion import Fuse, Head, Split, split
+from ..video.convert.output import OutputSpec
+from .source import PLAIN, Heads
+from .stages import DatasetStage, GraphStage, OperatorStage
+
+__all__ = ["Absorbed", "absorbed"]
+
+
+class Absorbed(NamedTuple):
+    """The stages of a data set in two parts.
+
+    Attributes:
+        heads: what the source applies while it reads.
+        stages: the stages that remain.
+        refusals: a sentence for each operator that ends a line of absorbed ones, with the reason.
+    """
+
+    heads: Heads
+    stages: tuple[DatasetStage, ...]
+    refusals: tuple[str, ...] = ()
+
+    def explain(self) -> list[str]:
+        """Describe what the source applies, a line for each array that it makes."""
+        return [head.explain() for head in self.heads.values() if isinstance(head, Head)]
+
+
+def absorbed(stages: tuple[DatasetStage, ...], output: OutputSpec | None, fuse: Fuse) -> Absorbed:
+    """Divide stages into what a source of videos applies while it reads, and the rest.
+
+    Of a chain these are its first operators. Of a graph they are, for each use of the images, the first operators of
+    which each is the only user of the result before it; frames are decoded once for all of these.
+
+    Args:
+        stages: the stages.
+        output: the source's output; None for sources that apply nothing.
+        fuse: bound of the difference of pixel values; see :meth:`seqpipe.Dataset.fuse`.
+    """
+    first = stages[0] if output is not None and stages else None
+    if output is None or not isinstance(first, (OperatorStage, GraphStage)):
+        return Absorbed(PLAIN, stages)
+    if isinstance(first, GraphStage):
+        return _of_graph(first, stages[1:], output, fuse)
+    parts = split(first.chain, output, fuse)
+    rest = () if parts.tail is None else (OperatorStage(parts.tail),)
+    heads = PLAIN if parts.head is None else {"image": parts.head}
+    return Absorbed(heads, (*rest, *stages[1:]), _refusals(parts))
+
+
+def _of_graph(stage: GraphStage, later: tuple[DatasetStage, ...], output: OutputSpec, fuse: Fuse) -> Absorbed:
+    own = next((name for name, part in stage.parts.items() if part == "image"), None)
+    lines = [] if own is None else stage.graph.lines_on(own)
+    parts = [split(chain, output, fuse, stage.graph.numbers) for _, chain in lines]
+    heads, taken = dict[str, Head | None](), {}
+    for number, ((step, _), part) in enumerate(zip(lines, parts, strict=True)):
+        if part.head is not None:
+            heads[name := f"image_{number}_"] = part.head
+            taken[name] = step, len(part.head.ops)
+    refusals = tuple(line for part in parts for line in _refusals(part))
+    if not heads:
+        return Absorbed(PLAIN, (stage, *later), refusals)
+    graph = stage.graph.after(taken)
+    if own in graph.inputs or "image" not in stage.names:
+        heads = {"image": None, **heads}
+    inputs = {name: stage.parts.get(name, name) for name in graph.inputs}
+    return Absorbed(
+        heads, (replace(stage, graph=graph, parts=inputs, read=frozenset(taken)), *later), refusals
+    )
+
+
+def _refusals(parts: Split) -> tuple[str, ...]:
+    if parts.tail is None:
+        return ()
+    return (f"{parts.tail.ops[0].name} is not part of the conversion: {parts.reason}.",)
