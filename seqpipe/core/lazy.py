@@ -9,7 +9,9 @@ from typing import Any
 __all__ = ["on_demand", "renamed"]
 
 
-def on_demand(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def on_demand(
+    package: str, modules: Mapping[str, str], gone: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
     """Return a ``__getattr__`` for a package that imports a name's module on first access.
 
     For type checkers, the package imports the same names under ``TYPE_CHECKING``. It must define ``__getattr__`` only
@@ -18,11 +20,13 @@ def on_demand(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     Args:
         package: the package's ``__name__``.
         modules: for each name, the module of the package that defines it; "" if the name is a module itself.
+        gone: for each name that is gone, what to write instead.
     """
+    missing = renamed(package, gone or {})
 
     def fetch(name: str) -> Any:
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return missing(name)
         module = importlib.import_module(f"{package}.{modules[name] or name}")
         return getattr(module, name) if modules[name] else module
 

@@ -14,7 +14,7 @@ from ..core.cached import cached_property
 from ..core.closing import Closing
 from ..ops import Type
 from ..pipeline.executor import Executor
-from ..pipeline.fusion import Fuse, Split, split
+from ..pipeline.fusion import Fuse, Split
 from ..readers.collate import Ragged
 from ..readers.params import bytes_ahead
 from ..readers.report import Report
@@ -26,7 +26,7 @@ from .dealt import Dealt, Last
 from .describe import explained, written
 from .epoch import finished
 from .samples import Samples
-from .source import SampleSource
+from .source import Absorbed, SampleSource, absorbed
 from .stages import DatasetStage, Function, OperatorStage, TransferStage, stages_of, with_padding
 
 __all__ = ["Definition"]
@@ -141,17 +141,17 @@ class Definition(Closing):
         return stages_of(self.steps)
 
     @cached_property
-    def fused(self) -> tuple[Split | None, tuple[DatasetStage, ...]]:
+    def fused(self) -> tuple[Split | Absorbed | None, tuple[DatasetStage, ...]]:
         """The first chain, split into what the source applies and the rest; and the stages that remain."""
-        stages, output = self.stages, getattr(self.source, "output", None)
+        stages = self.stages
         if self.ragged == "pad":
             steps = self.steps[: self.batched_at]
             before = sum(len(one.chain.ops) if isinstance(one, OperatorStage) else 1 for one in steps)
             stages = with_padding(stages, before, getattr(self.source, "fill", 0))
         first = stages[0] if stages else None
-        if output is None or not isinstance(first, OperatorStage):
+        parts = absorbed(self.source, first.chain, self.fusing) if isinstance(first, OperatorStage) else None
+        if parts is None:
             return None, stages
-        parts = split(first.chain, output, self.fusing, getattr(self.source, "layout", None))
         rest = () if parts.tail is None else (OperatorStage(parts.tail),)
         return parts, (*rest, *stages[1:])
 

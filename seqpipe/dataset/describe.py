@@ -6,13 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..pipeline.fusion import Split
+from .source import Absorbed
 from .stages import DatasetStage, TransferStage
 
 __all__ = ["explained", "written"]
 
 
-def explained(parts: Split | None, rest: Iterable[DatasetStage], device: str, changed: Iterable[str]) -> str:
-    """Describe each pass over the pixels in a line, and why decoding does not take over more operators.
+def explained(
+    parts: Split | Absorbed | None, rest: Iterable[DatasetStage], device: str, changed: Iterable[str]
+) -> str:
+    """Describe each pass over the pixels in a line, and why reading does not take over more operators.
 
     Args:
         parts: the first chain, split into what the source applies and the rest.
@@ -25,8 +28,9 @@ def explained(parts: Split | None, rest: Iterable[DatasetStage], device: str, ch
         lines += stage.explain(device)
         device = stage.device if isinstance(stage, TransferStage) else device
     numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
-    if parts is not None and parts.tail is not None:
-        numbered.append(f"{parts.tail.ops[0].name} is not part of the conversion: {parts.reason}.")
+    if parts is not None and parts.tail is not None and parts.reason:
+        what = "reading" if isinstance(parts, Absorbed) else "the conversion"
+        numbered.append(f"{parts.tail.ops[0].name} is not part of {what}: {parts.reason}.")
     if numbered:
         numbered.append(f"Operators change {', '.join(changed)}; other parts are passed on.")
     return "\n".join(numbered)

@@ -8,13 +8,29 @@ from typing import Any, Protocol, TypeAlias
 
 from ..array import Array, IntArray
 from ..errors import SeqpipeError
-from ..ops import Type
+from ..ops import Chain, Type
+from ..pipeline.fusion import Fuse, Split, split
 from ..readers.report import Report
 
-__all__ = ["ReadPlan", "ReadResult", "SampleOutcome", "SampleSource"]
+__all__ = ["Absorbed", "ReadPlan", "ReadResult", "SampleOutcome", "SampleSource", "absorbed"]
 
 SampleOutcome: TypeAlias = "tuple[int, dict[str, Any]] | SeqpipeError | None"
 """A sample's index and parts by name; the error to raise; or None for a sample that is left out."""
+
+
+@dataclass(frozen=True)
+class Absorbed:
+    """A chain in two parts.
+
+    Attributes:
+        head: the operators that the source applies while it reads, for :meth:`SampleSource.plan`; None if none.
+        tail: the operators that run after it, or None.
+        reason: why the first operator of the tail is not part of the head.
+    """
+
+    head: Any
+    tail: Chain | None
+    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,3 +139,13 @@ class SampleSource(Protocol):
 
     def close(self) -> None:
         """Stop threads; a later use starts them again."""
+
+
+def absorbed(source: SampleSource, chain: Chain, fuse: Fuse) -> Split | Absorbed | None:
+    """Divide a chain into what a source applies while it reads, and the rest; None if the source applies nothing."""
+    own = getattr(source, "absorb", None)
+    if own is not None:
+        divided: Absorbed = own(chain, fuse)
+        return divided
+    output = getattr(source, "output", None)
+    return None if output is None else split(chain, output, fuse, getattr(source, "layout", None))

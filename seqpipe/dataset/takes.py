@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
 
+from ..core.brief import Brief
 from ..core.padding import PadMode
 from ..errors import ParameterError
+from ..readers.volumes.options import Grid, Patch, VolumeTake, Whole
 from ..sampling.params import ClipMode, SegmentMode
 
 __all__ = [
@@ -25,21 +26,9 @@ __all__ = [
     "in_words_of",
 ]
 
-Around: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
-
-
-class _Take:
-    """What is taken; its ``repr`` shows what differs from the defaults."""
-
-    def __repr__(self) -> str:
-        given = [one for one in fields(self) if getattr(self, one.name) != one.default]  # type: ignore[arg-type]  # dataclasses
-        return (
-            f"{type(self).__name__}({', '.join(f'{one.name}={getattr(self, one.name)!r}' for one in given)})"
-        )
-
 
 @dataclass(frozen=True, repr=False)
-class Clip(_Take):
+class Clip(Brief):
     """Sequences of frames at equal distances.
 
     Attributes:
@@ -91,7 +80,7 @@ class Clip(_Take):
 
 
 @dataclass(frozen=True, repr=False)
-class Segments(_Take):
+class Segments(Brief):
     """One frame of each of several equal parts of a video.
 
     Attributes:
@@ -122,7 +111,7 @@ class Segments(_Take):
 
 
 @dataclass(frozen=True, repr=False)
-class Every(_Take):
+class Every(Brief):
     """Single frames at equal distances: every ``frames``-th, or ``fps`` in a second.
 
     Attributes:
@@ -137,72 +126,6 @@ class Every(_Take):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
         return {"sequence_length": 1, **_arguments(self)}
-
-
-@dataclass(frozen=True, repr=False)
-class Whole(_Take):
-    """All of each volume."""
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a reader of volumes."""
-        return {}
-
-
-@dataclass(frozen=True, repr=False)
-class Patch(_Take):
-    """Patches of each volume.
-
-    Attributes:
-        size: (slices, rows, columns), or one number for all axes.
-        per_volume: patches of each volume in every epoch.
-        around: where patches are cut: "uniform"; "balanced", a share of them around foreground; "classes", around
-            voxels of classes by ``class_weights``; "weighted", by the part ``weights``.
-        foreground: for "balanced": share of patches that are centered on foreground.
-        class_weights: for "classes": weight of each class; all classes alike by default.
-        weights: for "weighted": name of the part that holds weights of voxels.
-        pad: padding of volumes that are smaller than a patch; "none" refuses them.
-        fill: value of padded voxels.
-        mix: number of volumes in memory whose patches are shuffled among each other.
-    """
-
-    size: int | Seq[int]
-    per_volume: int = 1
-    around: Around = "uniform"
-    foreground: float = 1 / 3
-    class_weights: Mapping[int, float] | None = field(default=None)
-    weights: str | None = None
-    pad: PadMode = "none"
-    fill: float = 0
-    mix: int = 4
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a reader of volumes."""
-        return {
-            "patch_size": self.size,
-            "patches_per_volume": self.per_volume,
-            "sampler": self.around,
-            "foreground": self.foreground,
-            "class_weights": self.class_weights,
-            "weights": self.weights,
-            "pad_mode": self.pad,
-            "fill_value": self.fill,
-            "open_volumes": self.mix,
-        }
-
-
-@dataclass(frozen=True, repr=False)
-class Grid(_Take):
-    """Overlapping patches that cover each volume, for inference; see :class:`seqpipe.volume.Aggregate`.
-
-    Attributes:
-        size: (slices, rows, columns), or one number for all axes.
-        overlap: share of a patch that neighbors have in common, below 1; one for all axes, or one for each.
-        pad: padding of volumes that are smaller than a patch; "none" refuses them.
-    """
-
-    size: int | Seq[int]
-    overlap: float | Seq[float] = 0.25
-    pad: PadMode = "none"
 
 
 def _arguments(take: Any) -> dict[str, Any]:
@@ -226,4 +149,3 @@ def in_words_of(take: Any) -> Iterator[None]:
 
 
 VideoTake: TypeAlias = Clip | Segments | Every
-VolumeTake: TypeAlias = Whole | Patch | Grid

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .report import Loss, Report
     from .selection import SampleRequest
     from .video import Video
-    from .volumes.dataset import Volume
 
 __all__ = [
     "Batches",
@@ -40,7 +39,6 @@ __all__ = [
     "SampleRequest",
     "Sequences",
     "Video",
-    "Volume",
     "list_videos",
     "published",
     "published_volumes",
@@ -57,14 +55,15 @@ _LAZY = {
     "SampleRequest": "selection",
     "Sequences": "loader",
     "Video": "video",
-    "Volume": "volumes.dataset",
     "list_videos": "listing",
     "published": "",
     "published_volumes": "",
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = on_demand(__name__, _LAZY)
+    __getattr__ = on_demand(
+        __name__, _LAZY, {"Volume": "seqpipe.volumes(cases, seqpipe.Patch(size)), or Whole()"}
+    )
 
 
 def __dir__() -> list[str]:
