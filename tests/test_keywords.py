@@ -23,6 +23,8 @@ from seqpipe.volume import VolumeReader
         (seqpipe.stream, "sequence_lenght", "Perhaps 'sequence_length' is meant"),
         (seqpipe.stream, "size", r"Write output=OutputSpec\(size=…\)"),
         (VolumeReader, "devise", "Perhaps 'device' is meant"),
+        (seqpipe.volumes, "shufle", "seqpipe.volumes has no argument shufle. Perhaps 'shuffle' is meant"),
+        (seqpipe.cases, "lables", "seqpipe.cases has no argument lables. Perhaps 'labels' is meant"),
     ],
 )
 def test_doors_of_one_source(door, name, said):
@@ -30,9 +32,9 @@ def test_doors_of_one_source(door, name, said):
         door("clip.mp4", **{name: 3})
 
 
-@pytest.mark.parametrize("reader", [readers.Video, readers.Volume, readers.FrameFolders])
+@pytest.mark.parametrize("reader", [readers.Video, readers.FrameFolders])
 def test_readers(reader):
-    name = "patch_sise" if reader is readers.Volume else "sequence_lenght"
+    name = "sequence_lenght"
     with pytest.raises(
         ParameterError, match=f"readers.{reader.__name__} has no argument {name}. Perhaps '.*' is meant"
     ):

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import Clip, fn, ops
+from seqpipe import Clip, Patch, fn, ops
 from seqpipe.dali import fn as dali_fn
 from seqpipe.dali import pipeline_def
 from seqpipe.dali.plugin.base_iterator import DALIIterator
 from seqpipe.errors import ParameterError, SeqpipeError, StateError
 from seqpipe.pipeline import Graph, Input, Pipeline, external_source, read
-from seqpipe.readers import Video, Volume
+from seqpipe.readers import Video
 from tests.support.datasets import files
 
 DEEP: list[object] = []
@@ -80,7 +80,7 @@ def dali_pipeline():
 
 def volumes(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((6, 8, 8), np.uint8))
-    return Volume(files=[str(tmp_path / "a.npy")], patch_size=(2, 4, 4), patches_per_volume=8)
+    return seqpipe.volumes(tmp_path / "a.npy", Patch((2, 4, 4), per_volume=8))
 
 
 def torch_iterator():
@@ -110,7 +110,7 @@ LOADERS = {
     "sequences": lambda _: video().sequences(),
     "data set": lambda _: Resumed(clips().batch(2).map(ops.GaussianBlur(sigma=1.0))),
     "samples of a data set": lambda _: Resumed(clips()),
-    "volumes": lambda path: volumes(path).batches(2),
+    "volumes": lambda path: Resumed(volumes(path).batch(2)),
     "pipeline": lambda _: pipeline(),
     "pipeline of calls": lambda _: of_calls(),
     "pipeline of an iterable": lambda _: Pipeline(external_source(Counting(), batch_size=2)),
@@ -161,7 +161,7 @@ def test_every_field_of_every_state(name, field, tmp_path):
         refused(one, other, "is not a state|is not JSON")
 
 
-@pytest.mark.parametrize("name", ["batches", "sequences", "volumes", "pipeline", "torch iterator"])
+@pytest.mark.parametrize("name", ["batches", "sequences", "pipeline", "torch iterator"])
 def test_positions_past_the_end(name, tmp_path):
     one, state = advanced(name, tmp_path)
     far = {**state, "position": 10**6}
@@ -198,7 +198,7 @@ def test_sources_of_different_epochs():
     refused(pipe, {**state, "sources": [state["sources"][0], [1, 2, None]]}, "contradict sources")
 
 
-@pytest.mark.parametrize("name", ["data set", "samples of a data set"])
+@pytest.mark.parametrize("name", ["data set", "samples of a data set", "volumes"])
 def test_histories_that_lie(name, tmp_path):
     one, state = advanced(name, tmp_path)
     ((world, count),) = state["history"]
