@@ -29,10 +29,10 @@ import torch  # noqa: TID253  it trains with torch
 from torch import nn  # noqa: TID253  likewise
 
 import seqpipe
-from seqpipe import ops, recipes
+from seqpipe import Grid, ops, recipes
 from seqpipe.parts import Labels
 from seqpipe.sequence import Sequence
-from seqpipe.volume import GridAggregator, GridSampler, save, to_canonical
+from seqpipe.volume import save, to_canonical
 
 SIZE, PATCH, AFFINE = (40, 48, 48), (24, 32, 32), np.diag([2.0, 1.5, 1.5, 1.0])
 RATE = 3e-3
@@ -174,17 +174,18 @@ def classes_of(pairs: list[Pair]) -> int:
     return 1 + max(int(labels.data.max()) for _, labels in pairs)
 
 
-def predicted(model: UNet, volume: Sequence, device: str) -> Sequence:
-    """Return the class of each voxel on the volume's grid, from overlapping patches."""
-    sampler = GridSampler(volume, PATCH, overlap=0.5)
-    scores = GridAggregator(sampler)
+def predicted(model: UNet, files: list[Path], device: str) -> list[Sequence]:
+    """Return the class of each voxel of volumes, on their grids, from overlapping patches."""
+    grid = seqpipe.volumes(files, Grid(PATCH, overlap=0.5)).batch(4)
+    whole, labels = seqpipe.Aggregate(grid), []
     model.eval()
     with torch.no_grad():
-        for numbers, batch in sampler.batches(4):
-            output = model(torch.from_numpy(batch.numpy()).permute(0, 4, 1, 2, 3).to(device))
-            scores.add(numbers, output.permute(0, 2, 3, 4, 1).cpu().numpy())
-    labels = scores.result().data.argmax(axis=-1).astype(np.uint8)
-    return Sequence(labels[..., None], "DHWC", affine=volume.affine)
+        for batch in grid:
+            output = model(batch["image"].torch().permute(0, 4, 1, 2, 3).to(device))
+            for _, scores in whole.add(batch, output.permute(0, 2, 3, 4, 1).cpu()):
+                classes = scores.data.argmax(axis=-1, keepdims=True).astype(np.uint8)
+                labels.append(scores.with_pixels(classes, "DHWC"))
+    return labels
 
 
 def dice(prediction: Any, truth: Any) -> float:
@@ -215,17 +216,19 @@ def main() -> None:
     else:
         pairs = [phantom(number, other=False) for number in range(options.volumes)]
         held_out = [phantom(number, other=True) for number in range(8)]
+    files = [options.out / f"image{number}.nii.gz" for number in range(len(held_out))]
+    for path, (image, _) in zip(files, held_out, strict=True):
+        save(image, path)
     for seed in range(options.seeds):
         for name in CHAINS:
             model = train(pairs, name, seed, options)
-            predictions = [predicted(model, image, options.device) for image, _ in held_out]
+            predictions = predicted(model, files, options.device)
             scores = [
                 dice(one.data, labels.data) for one, (_, labels) in zip(predictions, held_out, strict=True)
             ]
             print(f"seed {seed}, {name}: held-out Dice {np.mean(scores):.3f}", flush=True)
-    save(held_out[0][0], options.out / "image.nii.gz")
     save(predictions[0], options.out / "prediction.nii.gz")
-    print(f"{options.out / 'prediction.nii.gz'} opens beside {options.out / 'image.nii.gz'} in a viewer")
+    print(f"{options.out / 'prediction.nii.gz'} opens beside {files[0]} in a viewer")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python examples/train_slices.py [--epochs 6] [--device cuda]
 
-``readers.Volume`` cuts the stacks (``patch_size=(5, 48, 48)``), nnU-Net's recipe for slices augments them with one set
-of parameters for each stack, and slices are the network's input channels. It takes a minute on a CPU.
+``seqpipe.volumes`` cuts the stacks (``Patch((5, 48, 48))``), nnU-Net's recipe for slices augments them with one set of
+parameters for each stack, and slices are the network's input channels. It takes a minute on a CPU.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import torch  # noqa: TID253  it trains with torch
 from torch import nn  # noqa: TID253  likewise
 from train_segmentation import dice, loss_of, phantom
 
-from seqpipe import ops, recipes
-from seqpipe.readers import Volume
+import seqpipe
+from seqpipe import Cache, Patch, ops, recipes
 from seqpipe.volume import save
 
 STACK = (5, 48, 48)
@@ -43,7 +43,6 @@ def main() -> None:
         ]
     model = nn.Sequential(*layers, nn.Conv2d(16, 3, 1)).to(options.device)
     optimizer = torch.optim.Adam(model.parameters(), 5e-3)
-    augment: ops.Chain = recipes.nnunet(dummy_2d=True)
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for number in range(6):
@@ -51,18 +50,16 @@ def main() -> None:
             for part, path in zip(phantom(number, other=False), pair.values(), strict=True):
                 save(part, path)
             files.append(pair)
-        stacks = Volume(files=files, patch_size=STACK, patches_per_volume=32, shuffle=True, cache_gib=1)
-        for epoch in range(options.epochs):
-            stacks.set_epoch(epoch)
-            for batch in stacks.batches(8):
-                done = augment(batch, epoch=epoch)
-                image = done["image"].torch()[..., 0].to(options.device)
-                label = done["label"].torch()[:, MIDDLE, :, :, 0].long().to(options.device)
+        stacks = seqpipe.volumes(files, Patch(STACK, per_volume=32), shuffle=True, cache=Cache(gib=1))
+        for epoch in stacks.batch(8).map(recipes.nnunet(dummy_2d=True)).epochs(options.epochs):
+            for batch in epoch:
+                image = batch["image"].torch()[..., 0].to(options.device)
+                label = batch["label"].torch()[:, MIDDLE, :, :, 0].long().to(options.device)
                 loss = loss_of(model(image)[:, :, None], label[:, None])
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-            print(f"epoch {epoch}: loss {loss.item():.3f}", flush=True)
+            print(f"epoch {epoch.number}: loss {loss.item():.3f}", flush=True)
     scores = []
     for image, label in (phantom(number, other=True) for number in range(4)):
         border = ops.Pad3d(before=(MIDDLE, 0, 0), after=(MIDDLE, 0, 0), pad_mode="edge")

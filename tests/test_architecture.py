@@ -134,7 +134,7 @@ HOMES = {
         "video.engine.processes",
         "pipeline.executor",
         "pipeline.workers",
-        "dataset.items",
+        "dataset.calls",
         "ops.call.threads",
     ),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
@@ -146,6 +146,7 @@ HOMES = {
         "core.workers",
         "pipeline.executor",
         "pipeline.workers",
+        "dataset.calls",
         "dataset.items",
     ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "core.draws", "sampling", "ops")),

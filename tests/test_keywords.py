@@ -23,6 +23,8 @@ from seqpipe.volume import VolumeReader
         (seqpipe.stream, "sequence_lenght", "Perhaps 'sequence_length' is meant"),
         (seqpipe.stream, "size", r"Write output=OutputSpec\(size=…\)"),
         (VolumeReader, "devise", "Perhaps 'device' is meant"),
+        (seqpipe.volumes, "shufle", "seqpipe.volumes has no argument shufle. Perhaps 'shuffle' is meant"),
+        (seqpipe.cases, "lables", "seqpipe.cases has no argument lables. Perhaps 'labels' is meant"),
     ],
 )
 def test_doors_of_one_source(door, name, said):

@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import Clip, ops
+from seqpipe import Clip, Grid, Patch, ops
 from seqpipe.core.turns import InTurn, TakesTurns
 from seqpipe.dali import fn as dali_fn
 from seqpipe.dali import pipeline_def
 from seqpipe.dali.plugin.base_iterator import LastBatchPolicy
 from seqpipe.pipeline import Pipeline, external_source
-from seqpipe.readers import Volume
-from seqpipe.volume import GridSampler
 from tests.support.datasets import files
 from tests.support.media import made
 
@@ -86,12 +84,10 @@ class OfPipeline(seqpipe.dali.plugin.base_iterator.DALIIterator):
         return value
 
 
-def volumes(tmp_path):
+def volumes(tmp_path, take):
     for number in range(3):
         np.save(tmp_path / f"{number}.npy", np.full((6, 8, 8), number, np.uint8))
-    return Volume(
-        files=[str(tmp_path / f"{n}.npy") for n in range(3)], patch_size=(2, 4, 4), patches_per_volume=8
-    )
+    return seqpipe.volumes([tmp_path / f"{n}.npy" for n in range(3)], take)
 
 
 WAYS = {
@@ -102,10 +98,11 @@ WAYS = {
     ),
     "samples of a data set": lambda _: (iter(clips(shuffle=True)), lambda sample: int(sample.index)),
     "pipeline of the user's code": lambda _: (numbered(), lambda values: int(values[0][0, 0])),
-    "volume batches": lambda path: (volumes(path).batches(1), lambda b: int(b["image"].indices[0])),
-    "volume samples": lambda path: (volumes(path).samples(), lambda s: s["image"].source[-5:]),
-    "grid batches": lambda _: (_grid().batches(1), lambda pair: int(pair[0][0])),
-    "grid": lambda _: (iter(_grid()), lambda patch: int(patch.numpy()[0, 0, 0, 0])),
+    "batches of patches": lambda path: (
+        iter(volumes(path, Patch((2, 4, 4), per_volume=8)).batch(1)),
+        lambda b: int(b.index[0]),
+    ),
+    "patches of a grid": lambda path: (iter(volumes(path, Grid((2, 4, 4)))), lambda s: int(s.index)),
     "video": lambda _: (iter(seqpipe.open(made("h264"))), lambda frame: int(frame.frames[0])),
     "stream": lambda _: (seqpipe.stream(str(made("h264_ts"))), lambda sequence: int(sequence.frames[0])),
     "stream with operators": lambda _: (
@@ -132,11 +129,6 @@ def _torch_iterator(pipeline):
     import seqpipe.torch
 
     return seqpipe.torch.Iterator(pipeline, names=("number",))
-
-
-def _grid():
-    rows = np.arange(12 * 4 * 4, dtype=np.int32).reshape(12, 4, 4, 1)
-    return GridSampler(seqpipe.Sequence(rows, "DHWC", "made"), (1, 2, 2), overlap=0)
 
 
 @pytest.mark.parametrize("way", WAYS)

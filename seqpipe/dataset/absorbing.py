@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..pipeline.fusion import Fuse, Head, Split, split
 from ..video.convert.output import OutputSpec
-from .source import PLAIN, Heads
+from .source import PLAIN, Heads, SampleSource
 from .stages import DatasetStage, GraphStage, OperatorStage
 
 __all__ = ["Absorbed", "absorbed"]
@@ -28,29 +28,34 @@ class Absorbed(NamedTuple):
 
     def explain(self) -> list[str]:
         """Describe what the source applies, a line for each array that it makes."""
-        return [head.explain() for head in self.heads.values() if isinstance(head, Head)]
+        return [head.explain() for head in self.heads.values() if head is not None]
 
 
-def absorbed(stages: tuple[DatasetStage, ...], output: OutputSpec | None, fuse: Fuse) -> Absorbed:
-    """Divide stages into what a source of videos applies while it reads, and the rest.
+def absorbed(stages: tuple[DatasetStage, ...], source: SampleSource, fuse: Fuse) -> Absorbed:
+    """Divide stages into what a source applies while it reads, and the rest.
 
-    Of a chain these are its first operators. Of a graph they are, for each use of the images, the first operators of
-    which each is the only user of the result before it; frames are decoded once for all of these.
+    Of a chain these are its first operators: color conversion takes over what it can do, and of volumes the box of
+    leading crops alone is read. Of a graph they are, for each use of the images, the first operators of which each is
+    the only user of the result before it; frames are decoded once for all of these.
 
     Args:
         stages: the stages.
-        output: the source's output; None for sources that apply nothing.
+        source: the source; without ``output`` or ``absorb`` it applies nothing.
         fuse: bound of the difference of pixel values; see :meth:`seqpipe.Dataset.fuse`.
     """
-    first = stages[0] if output is not None and stages else None
-    if output is None or not isinstance(first, (OperatorStage, GraphStage)):
-        return Absorbed(PLAIN, stages)
-    if isinstance(first, GraphStage):
+    first = stages[0] if stages else None
+    output: OutputSpec | None = getattr(source, "output", None)
+    own: Any = getattr(source, "absorb", None)
+    if isinstance(first, GraphStage) and output is not None:
         return _of_graph(first, stages[1:], output, fuse)
-    parts = split(first.chain, output, fuse)
+    if not isinstance(first, OperatorStage) or (own is None and output is None):
+        return Absorbed(PLAIN, stages)
+    parts: Split = split(first.chain, output, fuse) if output is not None else own(first.chain, fuse)
     rest = () if parts.tail is None else (OperatorStage(parts.tail),)
     heads = PLAIN if parts.head is None else {"image": parts.head}
-    return Absorbed(heads, (*rest, *stages[1:]), _refusals(parts))
+    return Absorbed(
+        heads, (*rest, *stages[1:]), _refusals(parts, "the conversion" if own is None else "reading")
+    )
 
 
 def _of_graph(stage: GraphStage, later: tuple[DatasetStage, ...], output: OutputSpec, fuse: Fuse) -> Absorbed:
@@ -74,7 +79,7 @@ def _of_graph(stage: GraphStage, later: tuple[DatasetStage, ...], output: Output
     )
 
 
-def _refusals(parts: Split) -> tuple[str, ...]:
-    if parts.tail is None:
+def _refusals(parts: Split, work: str = "the conversion") -> tuple[str, ...]:
+    if parts.tail is None or not parts.reason:
         return ()
-    return (f"{parts.tail.ops[0].name} is not part of the conversion: {parts.reason}.",)
+    return (f"{parts.tail.ops[0].name} is not part of {work}: {parts.reason}.",)

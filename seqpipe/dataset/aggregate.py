@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..array import as_native
 from ..errors import ParameterError, described_type
-from ..readers.volumes.fetch import GridSelection
 from ..readers.volumes.listing import Case
 from ..sequence import Batch, Sequence
-from ..volume.patches.grid import GridAggregator, Weighting
+from ..volume.patches.grid import WEIGHTS, PatchSums, Weighting, window_weights
 from .dataset import Dataset
 from .samples import Samples
 from .volumes import PatchSource
@@ -62,18 +62,19 @@ class Aggregate:
     grid: Dataset
     weights: Weighting = "gaussian"
     dtype: Any = np.float32
-    _sums: dict[int, GridAggregator] = field(default_factory=dict, init=False)
+    _sums: dict[int, PatchSums] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         source = getattr(self.grid, "source", None)
-        selection = source.fetcher.selection if isinstance(source, PatchSource) else None
-        if not isinstance(selection, GridSelection):
+        selection = source.selection if isinstance(source, PatchSource) else None
+        if selection is None or selection.starts is None:
             raise ParameterError(
                 f"grid is {described_type(self.grid)}",
                 source="Aggregate",
                 allowed="seqpipe.volumes(…, seqpipe.Grid(…))",
             )
-        self._selection = selection
+        self._selection, self._starts = selection, selection.starts
+        self._window = window_weights(selection.rules.take.patch or (), WEIGHTS.check(self.weights))
 
     def add(self, batch: Samples, output: Any) -> list[Result]:
         """Add the output for a batch of patches, and return the volumes that are complete by now.
@@ -86,36 +87,30 @@ class Aggregate:
         Raises:
             ParameterError: the shape does not fit.
         """
-        data = output.data if isinstance(output, (Batch, Sequence)) else output
+        data = as_native(output.data if isinstance(output, (Batch, Sequence)) else output)
         index = np.asarray(batch.index)
+        if len(data) != len(index):
+            raise ParameterError(
+                f"the output for {len(index)} patches has the shape {tuple(data.shape)}",
+                source="Aggregate",
+                allowed="one result for each patch",
+            )
         volumes = self._selection.volumes_of(index)
         done = []
         for volume in dict.fromkeys(volumes.tolist()):
             of_volume = np.flatnonzero(volumes == volume)
             sums = self._sums.get(volume)
             if sums is None:
-                sums = self._sums[volume] = self._started(volume, batch, int(of_volume[0]))
-            numbers = (index[of_volume] - self._selection.bounds[volume]).tolist()
-            sums.add(numbers, data[of_volume[0] : of_volume[-1] + 1])
+                grid = self._selection.infos[volume].grid
+                sums = self._sums[volume] = PatchSums(grid, self._starts[volume], self._window)
+            numbers = index[of_volume] - self._selection.bounds[volume]
+            sums.add(numbers.tolist(), data if len(numbers) == len(index) else data[of_volume])
             if sums.complete:
-                case = self._selection.cases[volume]
-                done.append(Result(case, volume, self._sums.pop(volume).result(self.dtype)))
+                case, info = self._selection.cases[volume], self._selection.infos[volume]
+                values = self._sums.pop(volume).result(self.dtype)
+                whole = Sequence(values, "DHWC", info.source, affine=info.affine)
+                done.append(Result(case, volume, whole))
         return done
-
-    def _started(self, volume: int, batch: Samples, row: int) -> GridAggregator:
-        """Return the sums of a volume, whose grid and position follow from a patch of it."""
-        selection = self._selection
-        patch = next(value for value in batch.values() if isinstance(value, Batch))[row]
-        number = int(batch.index[row]) - int(selection.bounds[volume])
-        start = selection.starts[volume][number]
-        affine = None if patch.affine is None else np.array(patch.affine)
-        if affine is not None:
-            affine[:3, 3] -= affine[:3, :3] @ start
-        source: Any = self.grid.source
-        size = selection.rule.patch or source.infos[volume].grid
-        return GridAggregator.of(
-            source.infos[volume].grid, size, selection.starts[volume], self.weights, affine, patch.source
-        )
 
     @property
     def pending(self) -> tuple[int, ...]:

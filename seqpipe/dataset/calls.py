@@ -16,7 +16,7 @@ from ..core.workers import Workers, submitted
 from ..errors import BackendError, ParameterError
 from ..readers.lazy_engine import LazyPool
 
-__all__ = ["PROCESSES", "CallPool", "check_pickles"]
+__all__ = ["PROCESSES", "CallPool", "check_pickles", "may_start_processes"]
 
 PROCESSES: Final = Param(name="workers", doc="Processes that run Python code of the user's", lo=0, hi=1024)
 _THREADS: Final = 4
@@ -62,6 +62,11 @@ class CallPool(LazyPool[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CallPool, (self._workers, self._name)
+
+
+def may_start_processes() -> bool:
+    """Return whether this process may start others: a worker of a DataLoader, for example, may not."""
+    return not multiprocessing.current_process().daemon
 
 
 def check_pickles(function: Callable[..., Any], name: str) -> None:

@@ -149,7 +149,7 @@ class Definition(Closing):
             steps = self.steps[: self.batched_at]
             before = sum(len(one.chain.ops) if isinstance(one, OperatorStage) else 1 for one in steps)
             stages = with_padding(stages, before, getattr(self.source, "fill", 0))
-        return absorbed(stages, getattr(self.source, "output", None), self.fusing)
+        return absorbed(stages, self.source, self.fusing)
 
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..array import Array, IntArray, namespace
-from ..errors import SeqpipeError
+from ..errors import SeqpipeError, UnreadableSourceError
 from ..parts import Metadata, Part, Sample
 from ..readers.params import TORCH_ADAPTER
 from ..sequence import Batch, Sequence
@@ -144,8 +144,32 @@ def _batch(sequences: Iterable[Sequence], index: IntArray, stacked: Array | None
     if sequences[0].frames is None and all(isinstance(label, int) and label == -1 for label in labels):
         known.pop("labels")  # volumes and single images have none
     if stacked is None:
-        return Batch.of(sequences, **known)
+        return Batch.of(_of_one_dtype(sequences), **known)
     return Batch(sequences, stacked=stacked, **known)
+
+
+def _of_one_dtype(sequences: tuple[Sequence, ...]) -> tuple[Sequence, ...]:
+    """Return volumes in the smallest dtype of integers or floats that holds all their values.
+
+    Raises:
+        UnreadableSourceError: no dtype holds the values of all.
+    """
+    dtypes = list(dict.fromkeys(one.dtype for one in sequences))
+    if len(dtypes) == 1 or "D" not in sequences[0].layout:
+        return sequences
+    common = np.result_type(*dtypes)
+    # int32 and float32 would become float64, but scaled values are float32 in all formats
+    is_wide = any(one.kind == "c" or one == np.float64 for one in dtypes)
+    if all(one.kind in "biu" for one in dtypes):
+        if common.kind not in "biu":  # uint64 and int64 would become floats
+            raise UnreadableSourceError(
+                f"volumes of one batch are of {' and '.join(map(str, dtypes))}, which no type holds",
+                source=sequences[0].source,
+                advice="Choose a dtype, such as Prepare(dtype='float32'), or convert the files",
+            )
+    elif not is_wide and common.itemsize > 4:
+        common = np.dtype(np.float32)
+    return tuple(one.with_pixels(one.data.astype(common, copy=False), one.layout) for one in sequences)
 
 
 def padded(batch: Batch, fill: float) -> Batch:

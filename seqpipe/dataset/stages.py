@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from ..parts import Part, is_labels
 from ..pipeline.graph import Graph
 from ..pipeline.inputs import Input
 from ..sequence import Batch, Sequence
-from .calls import CallPool
+from .calls import CallPool, may_start_processes
 from .samples import collated, padded, spatial
 
 __all__ = [
@@ -135,8 +134,7 @@ class Function:
 
     def begin(self, parts: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
         """Begin a call with one sample, in a process if there are any, and return what waits for its result."""
-        # a worker of a DataLoader is a process of its own already, and must not start others
-        if self.pool is None or multiprocessing.current_process().daemon:
+        if self.pool is None or not may_start_processes():
             return lambda: self(parts, 0, 0)
         pool = self.pool
         future = pool.submit(self.function, dict(parts))

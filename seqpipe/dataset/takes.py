@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
 
+from ..core.brief import Brief
 from ..core.padding import PadMode
 from ..errors import ParameterError
+from ..readers.volumes.options import Grid, Patch, VolumeTake, Whole
 from ..sampling.params import ClipMode, SegmentMode
 
 __all__ = [
@@ -26,21 +27,9 @@ __all__ = [
     "in_words_of",
 ]
 
-Around: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
-
-
-class _Take:
-    """What is taken; its ``repr`` shows what differs from the defaults."""
-
-    def __repr__(self) -> str:
-        given = [one for one in fields(self) if getattr(self, one.name) != one.default]  # type: ignore[arg-type]  # dataclasses
-        return (
-            f"{type(self).__name__}({', '.join(f'{one.name}={getattr(self, one.name)!r}' for one in given)})"
-        )
-
 
 @dataclass(frozen=True, repr=False)
-class Clip(_Take):
+class Clip(Brief):
     """Sequences of frames at equal distances.
 
     Attributes:
@@ -92,7 +81,7 @@ class Clip(_Take):
 
 
 @dataclass(frozen=True, repr=False)
-class Segments(_Take):
+class Segments(Brief):
     """One frame of each of several equal parts of a video.
 
     Attributes:
@@ -123,7 +112,7 @@ class Segments(_Take):
 
 
 @dataclass(frozen=True, repr=False)
-class Every(_Take):
+class Every(Brief):
     """Single frames at equal distances: every ``frames``-th, or ``fps`` in a second.
 
     Attributes:
@@ -138,96 +127,6 @@ class Every(_Take):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
         return {"sequence_length": 1, **in_reader_words(self)}
-
-
-@dataclass(frozen=True, repr=False)
-class Whole(_Take):
-    """All of each volume, video, or part of a video that a manifest gives: one sample each.
-
-    Sequences of videos have different lengths: batches of them are lists, or are padded by ``batch(ragged="pad")``.
-
-    Attributes:
-        stride: for videos: distance between frames; with ``fps``, in frames of that rate.
-        fps: for videos: target frame rate in Hz, by timestamps.
-        max_frames: for videos: the largest number of frames of a sequence. A longer one is an error, which
-            ``on_error="skip"`` leaves out with an entry in the report.
-        repeats: for videos: number of times that each sample occurs in an epoch.
-        fill: for videos: pixel value of what ``batch(ragged="pad")`` adds.
-    """
-
-    names: ClassVar[Mapping[str, str]] = {"repeats": "repeats", "fill_value": "fill"}
-    stride: int = 1
-    fps: float | None = None
-    max_frames: int | None = None
-    repeats: int = 1
-    fill: float = 0
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a reader of volumes.
-
-        Raises:
-            ParameterError: a field of videos is set.
-        """
-        if self != Whole():
-            raise ParameterError(f"{self!r} has fields of videos", source="volumes", allowed="Whole()")
-        return {}
-
-
-@dataclass(frozen=True, repr=False)
-class Patch(_Take):
-    """Patches of each volume.
-
-    Attributes:
-        size: (slices, rows, columns), or one number for all axes.
-        per_volume: patches of each volume in every epoch.
-        around: where patches are cut: "uniform"; "balanced", a share of them around foreground; "classes", around
-            voxels of classes by ``class_weights``; "weighted", by the part ``weights``.
-        foreground: for "balanced": share of patches that are centered on foreground.
-        class_weights: for "classes": weight of each class; all classes alike by default.
-        weights: for "weighted": name of the part that holds weights of voxels.
-        pad: padding of volumes that are smaller than a patch; "none" refuses them.
-        fill: value of padded voxels.
-        mix: number of volumes in memory whose patches are shuffled among each other.
-    """
-
-    size: int | Seq[int]
-    per_volume: int = 1
-    around: Around = "uniform"
-    foreground: float = 1 / 3
-    class_weights: Mapping[int, float] | None = field(default=None)
-    weights: str | None = None
-    pad: PadMode = "none"
-    fill: float = 0
-    mix: int = 4
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a reader of volumes."""
-        return {
-            "patch_size": self.size,
-            "patches_per_volume": self.per_volume,
-            "sampler": self.around,
-            "foreground": self.foreground,
-            "class_weights": self.class_weights,
-            "weights": self.weights,
-            "pad_mode": self.pad,
-            "fill_value": self.fill,
-            "open_volumes": self.mix,
-        }
-
-
-@dataclass(frozen=True, repr=False)
-class Grid(_Take):
-    """Overlapping patches that cover each volume, for inference; see :class:`seqpipe.volume.Aggregate`.
-
-    Attributes:
-        size: (slices, rows, columns), or one number for all axes.
-        overlap: share of a patch that neighbors have in common, below 1; one for all axes, or one for each.
-        pad: padding of volumes that are smaller than a patch; "none" refuses them.
-    """
-
-    size: int | Seq[int]
-    overlap: float | Seq[float] = 0.25
-    pad: PadMode = "none"
 
 
 def in_reader_words(take: Any) -> dict[str, Any]:
@@ -251,4 +150,3 @@ def in_words_of(take: Any) -> Iterator[None]:
 
 
 VideoTake: TypeAlias = Clip | Segments | Every | Whole
-VolumeTake: TypeAlias = Whole | Patch | Grid

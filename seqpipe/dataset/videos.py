@@ -426,8 +426,7 @@ class _Sampling:
         """Check arguments, before any file is touched."""
         spec = check_output(OutputSpec() if output is None else output)
         with in_words_of(take):
-            whole = isinstance(take, Whole)
-            arguments = in_reader_words(take) if whole else take.arguments()
+            arguments = in_reader_words(take) if isinstance(take, Whole) else take.arguments()
             fill = check_fill(arguments.pop("fill_value", 0), spec)
             least = MIN_FRAMES.check(arguments.pop("min_frames", None))
             REPEATS.check(arguments.pop("repeats", 1))
@@ -437,7 +436,10 @@ class _Sampling:
                 raise ParameterError(
                     "together=True has no meaning without per_video", advice="Give per_video too"
                 )
-            sampler = WholeSpans(stride=take.stride, fps=take.fps) if whole else choose_sampler(**arguments)
+            if isinstance(take, Whole):
+                sampler: Sampler = WholeSpans(stride=take.stride, fps=take.fps)
+            else:
+                sampler = choose_sampler(**arguments)
             longest = MAX_FRAMES.check(getattr(take, "max_frames", None))
         seed, shuffle = SEED.check(seed), SHUFFLE.check(shuffle)
         return cls(take, sampler, spec, fill, least, longest, seed, shuffle, ON_ERROR.check(on_error))

@@ -2,136 +2,103 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..array import IntArray
-from ..errors import ParameterError, described_type
-from ..ops import Type
-from ..readers.report import Report
-from ..readers.volumes.dataset import Volume
-from ..readers.volumes.fetch import GridSelection, PatchSelection, VolumeFetcher
-from ..readers.volumes.listing import LABEL, Case, in_fold, list_cases
-from ..sampling.params import OnError
+from ..core.keywords import refuses_unknown
+from ..errors import ParameterError, SeqpipeError, UnreadableSourceError, described_type
+from ..ops import Chain, Spec, Type
+from ..ops.volume.base import Volumetric
+from ..ops.volume.chain import VolumeChain
+from ..ops.volume.drawn import drawn_for
+from ..ops.volume.mapping import Mapping3
+from ..ops.volume.state import VoxelGrid
+from ..ops.volume.whole_voxels import Crop3d, Flip3d, Rot90
+from ..pipeline.fusion import Fuse, Split
+from ..readers.report import Report, ReportBook
+from ..readers.volumes.case import VolumeRules, read_info
+from ..readers.volumes.fetch import PatchSelection, VolumeFetcher
+from ..readers.volumes.listing import Case, Cases, cases
+from ..readers.volumes.options import Cache, Grid, Patch, Prepare, VolumeTake, Whole
+from ..sampling.params import ON_ERROR, SEED, SHUFFLE, OnError
+from ..video.device import Device, parse_device
 from ..volume.info import VolumeInfo
-from ..volume.patches.cutting import check_patch_size
-from ..volume.patches.grid import starts_of
+from ..volume.source import Box
 from .dataset import Dataset
-from .options import Cache, Prepare
 from .source import PLAIN, Heads, ReadPlan, ReadResult
-from .takes import Grid, Patch, VolumeTake, Whole
 
-__all__ = ["Cases", "PatchSource", "cases", "volumes"]
-
-_Path: TypeAlias = "str | os.PathLike[str]"
+__all__ = ["Cases", "CropHead", "PatchSource", "cases", "volumes"]
 
 
 @dataclass(frozen=True)
-class Cases:
-    """Volumes before they are read: images and labels of each case, with its subject.
-
-    ``cases[10:]``, ``cases[rank::world]`` and :meth:`fold` are parts of it.
+class CropHead:
+    """Crops at the start of a chain, of which the result alone is read.
 
     Attributes:
-        entries: the cases.
-        label_names: names of the parts that hold labels.
+        ops: the crops; none of them pads.
+        how: what is read, for :meth:`explain`.
     """
 
-    entries: tuple[Case, ...]
-    label_names: tuple[str, ...] = (LABEL,)
+    ops: tuple[Crop3d, ...]
+    how: str
 
-    def __len__(self) -> int:
-        """The number of cases."""
-        return len(self.entries)
-
-    def __iter__(self) -> Iterator[Case]:
-        return iter(self.entries)
-
-    def __getitem__(self, part: slice) -> Cases:
-        return replace(self, entries=self.entries[part])
-
-    def fold(self, number: int, count: int, *, validation: bool = False) -> Cases:
-        """Return the cases outside of a fold, or with ``validation`` those in it; a subject is in one fold.
+    @classmethod
+    def split(cls, chain: Chain, how: str, reason: str) -> Split:
+        """Divide a chain into its leading crops and the rest.
 
         Args:
-            number: number of the fold.
-            count: number of folds.
-            validation: whether to return the cases of the fold itself.
-
-        Raises:
-            ParameterError: the fold does not exist, or leaves no case.
+            chain: the chain.
+            how: what is read of crops.
+            reason: why none can be part of reading; "" if they can.
         """
-        if not 0 <= number < count:
-            raise ParameterError(
-                f"fold({number}, {count}) is not valid", source="cases", allowed="0 ≤ number < count"
-            )
-        chosen = tuple(one for one in self.entries if in_fold(one.subject, (number, count)) == validation)
-        if not chosen:
-            raise ParameterError(
-                f"fold({number}, {count}) leaves no volume of {len(self)}",
-                source="cases",
-                advice="Use fewer folds, or more subjects",
-            )
-        return replace(self, entries=chosen)
+        first = next(iter(chain.passes()))
+        together = first.groups()[0] if isinstance(first, VolumeChain) else ()
+        count = 0
+        for op in () if reason else together:
+            if reason := _refusal(op):
+                break
+            count += 1
+        # one gather of several operators reads voxels outside of the crop, unless they all move whole voxels
+        if others := [op.name for op in together[count:] if not isinstance(op, (Crop3d, Flip3d, Rot90))]:
+            count, reason = 0, f"{others[0]} is composed with it into one gather"
+        rest = chain.ops[count:]
+        if not isinstance(chain.ops[0], Crop3d):
+            reason = ""
+        head = cls(tuple(chain.ops[:count]), how) if count else None
+        return Split(head, Chain.part(rest, chain.fuse) if rest else None, reason)
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Slices, rows and columns of the result."""
+        return self.ops[-1].size
+
+    def box(self, grid: tuple[int, int, int], epoch: int, index: int) -> Box:
+        """See :class:`seqpipe.readers.volumes.fetch.CropOfPatches`."""
+        mapping = Mapping3(grid)
+        for op in self.ops:
+            (drawn,) = drawn_for(op, [Spec(*mapping.size, 1, "uint8")], epoch, [index])
+            mapping = op.moved(mapping, drawn, VoxelGrid(mapping.size))
+        return Box.whole(self.size).shifted(mapping.matrix[:3, 3].astype(int).tolist())
+
+    def explain(self) -> str:
+        """Describe the crops in a line."""
+        return f"{' → '.join(op.name for op in self.ops)}: by the reader, {self.how}"
 
 
-def cases(
-    source: Any = None,
-    *,
-    files: Iterable[Any] | None = None,
-    file_root: _Path | None = None,
-    manifest: _Path | None = None,
-    labels: Iterable[_Path] | None = None,
-    label_names: Iterable[str] = (LABEL,),
-    subjects: Iterable[str] | None = None,
-) -> Cases:
-    """List volumes with their labels and subjects, before they are read.
-
-    Args:
-        source: a folder with ``images`` and ``labels`` (or nnU-Net's), a CSV or TSV manifest, one volume, or a list of
-            paths or of mappings of names to paths; or one of the next three.
-        files: a list of paths, or of mappings of names to paths.
-        file_root: a folder.
-        manifest: a CSV or TSV file with a column for each part and, optionally, ``subject``.
-        labels: for a list of paths: the labels of each.
-        label_names: names of the parts that hold labels.
-        subjects: for a list: the subject of each; by default the name of its first file.
-
-    Raises:
-        ParameterError: not exactly one source is given, or lists have different lengths.
-        ManifestError: a line of the manifest is not valid.
-        SourceError: the folder does not exist or contains no volume.
-    """
-    named: dict[str, Any] = {"files": files, "file_root": file_root, "manifest": manifest}
-    if source is not None:
-        named = {**named, **_kind_of(source)}
-    listed = list_cases(named["files"], named["file_root"], named["manifest"], labels, subjects)
-    return Cases(tuple(listed), tuple(label_names))
-
-
-def _kind_of(source: Any) -> dict[str, Any]:
-    if isinstance(source, Mapping):
-        return {"files": [source]}
-    if isinstance(source, (str, os.PathLike)):
-        text = str(os.fspath(source))
-        if text.lower().endswith((".csv", ".tsv")):
-            return {"manifest": text}
-        folder = Path(text)
-        is_root = folder.is_dir() and not text.rstrip("/").lower().endswith(".zarr")
-        return {"file_root": text} if is_root else {"files": [text]}
-    if isinstance(source, Iterable):
-        return {"files": source}
-    raise ParameterError(
-        f"source is {described_type(source)}",
-        source="volumes",
-        allowed="a folder, a manifest, a volume, a list of paths or of mappings, or seqpipe.cases(…)",
-    )
+def _refusal(op: Volumetric) -> str:
+    """Return why an operator is not a crop that can be part of reading, as a clause; "" if it is one."""
+    if not isinstance(op, Crop3d):
+        return "it is no crop"
+    if op.pad_mode != "none":
+        return f"pad_mode={op.pad_mode!r} may add voxels"
+    if op.p != 1:
+        return f"it applies to some samples only, with p={op.p:g}"
+    return "its parameters have one value for each sample of a call" if op.tabled else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,40 +106,40 @@ class PatchSource:
     """Patches of volumes; the parts of a sample are those of the cases, labels marked as such.
 
     Attributes:
-        reader: opens and prepares the volumes.
+        selection: what is cut of which volumes.
         fetcher: reads samples by their indices.
         shuffle: whether each epoch has a new order.
     """
 
-    reader: Volume
+    selection: PatchSelection
     fetcher: VolumeFetcher
     shuffle: bool
     name: str = "volumes"
-    fill: float = 0.0
-
-    @property
-    def _selection(self) -> PatchSelection:
-        return self.fetcher.selection
 
     @property
     def size(self) -> int:
         """Number of samples."""
-        return self._selection.total
+        return self.selection.total
 
     @property
     def unit(self) -> int:
         """The patches of a volume stay together."""
-        return 1 if isinstance(self._selection, GridSelection) else self._selection.per_volume
+        return self.selection.rules.take.per_volume
 
     @property
     def mix(self) -> int:
         """Number of volumes whose patches are shuffled among each other."""
-        return self._selection.open_volumes if self.shuffle else 0
+        return self.selection.rules.take.mix if self.shuffle else 0
+
+    @property
+    def fill(self) -> float:
+        """Value of voxels around volumes that ``batch(ragged="pad")`` pads to one size."""
+        return self.selection.rules.take.fill
 
     @property
     def seed(self) -> int:
         """Seed of order and samples."""
-        return self._selection.seed
+        return self.selection.seed
 
     @property
     def device(self) -> str:
@@ -180,84 +147,76 @@ class PatchSource:
         return str(self.fetcher.device)
 
     @property
-    def infos(self) -> tuple[VolumeInfo, ...]:
-        """Header facts of each volume's first part."""
-        return self.reader.infos
-
-    @property
-    def cases(self) -> tuple[Case, ...]:
-        """The files of each volume."""
-        return self._selection.cases
-
-    @property
     def paths(self) -> tuple[str, ...]:
         """Path or URL of the first part of each volume."""
-        return tuple(next(iter(case.parts.values())) for case in self.cases)
-
-    @property
-    def labels(self) -> frozenset[str]:
-        """Names of the parts that hold labels."""
-        return self._selection.preparation.labels
+        return tuple(next(iter(case.parts.values())) for case in self.selection.cases)
 
     @property
     def parts(self) -> Mapping[str, Type]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        patch = self._selection.rule.patch
+        rules, first = self.selection.rules, self.selection.cases[0]
+        patch = rules.take.patch
+        shape = None if patch is None else (*patch, None)
         known: dict[str, Type] = {}
-        for name in self.cases[0].parts:
-            is_label = name in self.labels
-            dtype = None if is_label else self._selection.preparation.dtype
-            shape = None if patch is None else (*patch, None)
+        for name in first.parts:
+            is_label = name in rules.labels
+            dtype = None if is_label else rules.prepare.dtype
             known[name] = Type("labels" if is_label else "images", "DHWC", dtype, self.device, shape)
-        return {
-            **known,
-            "volume": Type("numbers", "", "int64", "cpu"),
-            "index": Type("numbers", "", "int64", "cpu"),
-        }
+        number = Type("numbers", "", "int64", "cpu")
+        return {**known, "volume": number, "index": number}
 
     @property
     def facts(self) -> Mapping[str, object]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        return self._selection.facts
+        return self.selection.facts
+
+    def absorb(self, chain: Chain, fuse: Fuse) -> Split:
+        """Divide a chain into leading crops, whose voxels alone are read, and the rest.
+
+        Args:
+            chain: the first operators of a data set.
+            fuse: "none" if nothing may be part of reading.
+        """
+        take, prepare = self.selection.rules.take, self.selection.rules.prepare
+        reason = "fuse='none'" if fuse == "none" else ""
+        if prepare.spacing_mm is not None or prepare.align != "none":
+            reason = reason or "volumes are resampled, and windows may differ from the whole by rounding"
+        if take.pad != "none":
+            reason = reason or "patches are padded"
+        boxes = self.fetcher.cache.reads_boxes
+        how = (
+            "which reads its box of each volume alone" if boxes else "which cuts it out of volumes in memory"
+        )
+        return CropHead.split(chain, how, reason)
 
     def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        del heads
-        return ReadPlan(epoch, indices, self.fetcher.size(epoch, indices))
+        head = heads["image"]
+        size = None if head is None else head.size
+        return ReadPlan(epoch, indices, self.selection.nbytes(indices, size), head)
 
-    def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:
+    def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:  # noqa: ARG002  patches are stacked afterwards
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        return self.fetcher.begin(plan.epoch, plan.indices, stack=stack)
+        return self.fetcher.begin(plan.epoch, plan.indices, plan.work)
 
     def finish(self, work: Any) -> ReadResult:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        if work.engine is not self.fetcher.engine.get():
-            # the data set was closed, or this is a forked process: what was begun never finishes
-            work = self.fetcher.begin(work.epoch, np.array([one.index for one in work.samples], np.int64))
-        outcomes: list[Any] = []
-        for outcome in self.fetcher.finish(work).outcomes:
-            if isinstance(outcome, tuple):
-                sample, found = outcome
-                parts: Mapping[str, Any] = found  # type: ignore[assignment]  # of volumes
-                outcomes.append((sample.index, dict(parts)))
-            else:
-                outcomes.append(outcome)
-        return ReadResult(tuple(outcomes))
+        return ReadResult(tuple(self.fetcher.finish(work)))
 
     def cancel(self, work: Any) -> None:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        work.read.cancel()
+        work.cancel()
 
     def metadata(self, indices: IntArray) -> Mapping[str, Any]:
         """The position of each sample's volume in the data set."""
-        return {"volume": self._selection.volumes_of(indices)}
+        return {"volume": self.selection.volumes_of(indices)}
 
     def report(self) -> Report:
         """Return what was lost."""
-        return self.reader.report()
+        return self.fetcher.book.so_far()
 
     def stats(self) -> dict[str, Any]:
-        """Return the number of volumes read so far."""
+        """Return the numbers of volumes and of voxels that were read so far."""
         return dict(self.fetcher.cache.counts)
 
     def share_cores(self, processes: int) -> None:
@@ -270,13 +229,16 @@ class PatchSource:
         self.fetcher.cache.clear()
 
     def __repr__(self) -> str:
-        rule = self._selection.rule
-        size = "whole" if rule.patch is None else f"patches of {'×'.join(map(str, rule.patch))}"
+        rules, cases = self.selection.rules, self.selection.cases
         shuffled = f", shuffle seed {self.seed}" if self.shuffle else ""
-        parts = ", ".join(self.cases[0].parts)
-        return f"volumes({len(self.cases)} volumes, {self.size} samples, {parts}, {size}{shuffled})"
+        prepared = "" if rules.prepare == Prepare() else f", {rules.prepare!r}"
+        parts = ", ".join(cases[0].parts)
+        return (
+            f"volumes({len(cases)} volumes, {self.size} samples, {parts}, {rules.take!r}{prepared}{shuffled})"
+        )
 
 
+@refuses_unknown("seqpipe.volumes")
 def volumes(
     source: Any,
     take: VolumeTake | int | Seq[int] | None = None,
@@ -313,46 +275,79 @@ def volumes(
         SourceError: a volume cannot be opened and ``on_error`` is "raise"; or no volume can be opened.
         BackendError: the device or a package is not available.
     """
-    taken = _checked_take(take)
-    listed = source if isinstance(source, Cases) else cases(source, label_names=(LABEL,))
-    if not len(listed):
+    taken, how, kept = _checked_take(take), prepare or Prepare(), cache or Cache()
+    found, policy = parse_device(device), ON_ERROR.check(on_error)
+    given = source if isinstance(source, Cases) else cases(source)
+    if not len(given):
         raise ParameterError("there is no volume", source="volumes", allowed="one or more")
-    how, kept = prepare or Prepare(), cache or Cache()
-    arguments = {} if isinstance(taken, Grid) else taken.arguments()
-    if isinstance(taken, Grid):
-        if shuffle:
-            raise ParameterError("shuffle=True and Grid exclude one another", source="volumes")
-        arguments = {"open_volumes": 1, "pad_mode": taken.pad}
-    reader = Volume(
-        cases=listed.entries,
-        label_names=[name for name in listed.label_names if name in listed.entries[0].parts],
-        **arguments,
-        **vars(how),
-        cache_gib=kept.gib,
-        cache_device=kept.device,
-        cache_dir=kept.dir,
-        cache_dir_gib=kept.dir_gib,
-        cache_compression=kept.compression,
-        threads=kept.threads,
-        device=device,
-        shuffle=shuffle,
-        seed=seed,
-        on_error=on_error,
-    )
-    fetcher = _on_grid(reader, taken) if isinstance(taken, Grid) else reader.fetcher
-    return Dataset(PatchSource(reader, fetcher, bool(shuffle)))
+    rules = VolumeRules(taken, how, given.label_names)
+    _check_options(rules, given, kept, found, shuffle=SHUFFLE.check(shuffle))
+    book = ReportBook(unit="volumes")
+    used, infos = _surveyed(given, rules, policy, book)
+    selection = PatchSelection(used, infos, rules, SEED.check(seed))
+    book.finished(listed=len(given), used=len(used), samples=selection.total)
+    return Dataset(PatchSource(selection, VolumeFetcher(selection, kept, found, policy, book), shuffle))
 
 
-def _on_grid(reader: Volume, grid: Grid) -> VolumeFetcher:
-    """Return a fetcher of the patches that cover each volume of a reader."""
-    patch, plain = check_patch_size(grid.size), reader.fetcher.selection
-    starts = tuple(
-        starts_of(info.grid, patch, grid.overlap, grid.pad, case.key)
-        for info, case in zip(reader.infos, plain.cases, strict=True)
-    )
-    fields = {name: getattr(plain, name) for name in PatchSelection.__dataclass_fields__}
-    fields["rule"] = replace(plain.rule, patch=patch)
-    return reader.fetcher.of_selection(GridSelection(**fields, starts=starts))
+def _check_options(rules: VolumeRules, given: Cases, cache: Cache, device: Device, *, shuffle: bool) -> None:
+    """Raise if options exclude one another, or need a part that does not exist."""
+    take, parts = rules.take, ", ".join(given.entries[0].parts)
+    if isinstance(take, Grid) and shuffle:
+        raise ParameterError("shuffle=True and Grid exclude one another", source="volumes")
+    if isinstance(take, Grid) and rules.prepare.crop_above is not None:
+        raise ParameterError(
+            "crop_above and Grid exclude one another",
+            source="volumes",
+            advice="A grid covers the whole volume: its size is known before voxels are read",
+        )
+    if take.around in ("balanced", "classes") and not rules.labels:
+        raise ParameterError(
+            f"around={take.around!r} needs labels, but the parts are {parts}",
+            source="volumes",
+            allowed="a part named label, or cases(…, label_names=[…])",
+        )
+    if isinstance(take, Patch) and take.weights is not None and take.weights not in given.entries[0].parts:
+        raise ParameterError(f"weights={take.weights!r} is not a part", source="volumes", allowed=parts)
+    if cache.device == "cuda" and device.kind == "cpu":
+        raise ParameterError(
+            "Cache(device='cuda') and device='cpu' exclude one another",
+            source="volumes",
+            allowed="volumes(…, device='cuda')",
+        )
+
+
+def _surveyed(
+    given: Cases, rules: VolumeRules, on_error: OnError, book: ReportBook
+) -> tuple[tuple[Case, ...], tuple[VolumeInfo, ...]]:
+    """Return the volumes that can be used, and the facts of their headers."""
+    used: list[tuple[Case, VolumeInfo]] = []
+    for case in given:
+        try:
+            info = read_info(case, rules)
+            _check_fits(case, info, rules.take)
+        except SeqpipeError as error:
+            if on_error == "raise":
+                raise
+            book.note(error.source or case.key, "volume left out", error)
+            continue
+        used.append((case, info))
+    if not used:
+        first = book.so_far().losses[0]
+        raise UnreadableSourceError(
+            f"none of {len(given)} volumes can be opened; the first one: {first.reason}", source=first.source
+        )
+    return tuple(case for case, _ in used), tuple(info for _, info in used)
+
+
+def _check_fits(case: Case, info: VolumeInfo, take: VolumeTake) -> None:
+    if take.patch is None or take.pad != "none":
+        return
+    if any(p > n for p, n in zip(take.patch, info.grid, strict=True)):
+        raise ParameterError(
+            f"size={take.patch} is larger than the volume of {'×'.join(map(str, info.grid))} voxels",
+            source=case.key,
+            advice="Choose a pad such as 'constant' or 'edge', or a smaller patch",
+        )
 
 
 def _checked_take(take: Any) -> VolumeTake:
@@ -366,4 +361,6 @@ def _checked_take(take: Any) -> VolumeTake:
             source="volumes",
             allowed="Whole(), Patch(size, …), Grid(size, …), or a size",
         )
+    if isinstance(take, Whole) and take != Whole():
+        raise ParameterError(f"{take!r} has fields of videos", source="volumes", allowed="Whole()")
     return take

@@ -107,12 +107,12 @@ class Split:
     """A chain in two parts.
 
     Attributes:
-        head: the operators that the conversion applies, or None.
+        head: the operators that a source applies while it reads, such as a :class:`Head`; or None.
         tail: the operators that run after it, or None.
-        reason: why the first operator of the tail is not part of the head.
+        reason: why the first operator of the tail is not part of the head; "" if that needs no explanation.
     """
 
-    head: Head | None
+    head: Any
     tail: Chain | None
     reason: str
 

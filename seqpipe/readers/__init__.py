@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .ranges import Range
     from .report import Loss, Report
     from .selection import SampleRequest
-    from .volumes.dataset import Volume
 
 __all__ = [
     "Entry",
@@ -28,7 +27,6 @@ __all__ = [
     "Range",
     "Report",
     "SampleRequest",
-    "Volume",
     "list_videos",
     "published",
     "published_volumes",
@@ -41,7 +39,6 @@ _LAZY = {
     "Range": "ranges",
     "Report": "report",
     "SampleRequest": "selection",
-    "Volume": "volumes.dataset",
     "list_videos": "listing",
     "published": "",
     "published_volumes": "",
@@ -52,6 +49,7 @@ _GONE = {
     "FrameFolders": "seqpipe.folders(…, seqpipe.Clip(…))",
     "Sequences": "seqpipe.dataset.Epoch, which ds.epoch(number) gives",
     "Video": "seqpipe.videos(…, seqpipe.Clip(…))",
+    "Volume": "seqpipe.volumes(cases, seqpipe.Patch(size)), or Whole()",
 }
 
 if not TYPE_CHECKING:

@@ -1,9 +1,8 @@
 """Published datasets of volumes in a local folder: complete cases, and missing or unexpected files.
 
-from seqpipe.readers import Volume, published_volumes
-
-spleen = published_volumes.decathlon("/data/Task09_Spleen").checked()
-dataset = Volume(files=spleen.files, subjects=spleen.subjects, patch_size=96, sampler="balanced")
+spleen = seqpipe.readers.published_volumes.decathlon("/data/Task09_Spleen").checked()
+cases = seqpipe.cases(spleen.files, subjects=spleen.subjects)
+train = seqpipe.volumes(cases.fold(0, 5), Patch(96, around="balanced"))
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ class Bucket:
     sizes: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
+        given: Any = self.by
+        by = (given,) if isinstance(given, str) else tuple(given)
         if not by or set(by) - set(_SIDES):
             raise _wrong(f"by={self.by!r} is not valid", f"names of {', '.join(_SIDES)}")
         object.__setattr__(self, "by", by)
@@ -230,7 +231,7 @@ def _checked_shapes(shapes: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 1
 
 
 def _text(shape: IntArray) -> str:

@@ -15,18 +15,19 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ..array import IntArray
+from ..array import FloatArray, IntArray
 from ..core.param import check_fields
 from ..errors import ParameterError
 from ..random import Permutation, stream
 from .params import EPOCH, SEED, SHUFFLE, check_shard
 
-__all__ = ["History", "SampleOrder", "Share", "distinct", "joined_history", "substitutes"]
+__all__ = ["History", "SampleOrder", "Share", "distinct", "joined_history", "patch_draws", "substitutes"]
 
 History: TypeAlias = tuple[tuple[int, int], ...]
 """For each number of ranks that has read a part of an epoch: (world, samples of each rank)."""
 
 _RUN: Final = 32  # neighbors that stay together without shuffle, so that not all ranks open every file
+_PATCH_DRAWS: Final = 6
 _CANDIDATES: Final = 64  # random samples that a substitute is looked for among
 
 
@@ -361,3 +362,14 @@ def joined_history(pairs: Seq[Seq[int]]) -> History:
         elif count or not joined:
             joined.append((world, count))
     return tuple(joined)
+
+
+def patch_draws(seed: int, epoch: int, index: int) -> FloatArray:
+    """Return the random numbers in [0, 1) that determine a patch's position: two choices, a voxel, and three starts.
+
+    Args:
+        seed: the user's seed.
+        epoch: the epoch.
+        index: index of the patch in the dataset.
+    """
+    return stream(seed, "patches", epoch, index).random(_PATCH_DRAWS)

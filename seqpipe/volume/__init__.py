@@ -15,14 +15,11 @@ if TYPE_CHECKING:
     from .export import to_monai, to_nibabel, to_sitk, to_torchio
     from .formats.write import save
     from .info import VolumeInfo
-    from .patches.grid import GridAggregator, GridSampler
     from .reader import VolumeReader
     from .resampling.align import align
     from .resampling.regrid import reorient, resample, to_canonical
 
 _LAZY = {
-    "GridAggregator": "patches.grid",
-    "GridSampler": "patches.grid",
     "VolumeInfo": "info",
     "VolumeReader": "reader",
     "align": "resampling.align",
@@ -37,8 +34,6 @@ _LAZY = {
 }
 
 __all__ = [
-    "GridAggregator",
-    "GridSampler",
     "VolumeInfo",
     "VolumeReader",
     "align",
@@ -53,7 +48,14 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = on_demand(__name__, _LAZY)
+    __getattr__ = on_demand(
+        __name__,
+        _LAZY,
+        {
+            "GridAggregator": "seqpipe.Aggregate(grid)",
+            "GridSampler": "grid = seqpipe.volumes(cases, seqpipe.Grid(size))",
+        },
+    )
 
 
 def __dir__() -> list[str]:

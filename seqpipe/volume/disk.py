@@ -25,7 +25,7 @@ from ..sequence import Sequence
 __all__ = ["CACHE_COMPRESSION", "CacheCompression", "DiskCache"]
 
 CacheCompression: TypeAlias = Literal["none", "lz4"]
-CACHE_COMPRESSION: Final = choice("cache_compression", "Compression of cached volumes", ("none", "lz4"))
+CACHE_COMPRESSION: Final = choice("compression", "Compression of cached volumes", ("none", "lz4"))
 
 _VERSION: Final = 4
 _ENDINGS: Final = {"none": ".npy", "lz4": ".b2nd"}

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import seqpipe
+from seqpipe import Prepare
 from seqpipe.errors import ManifestError, ParameterError, SourceNotFoundError
-from seqpipe.readers import Volume, published_volumes
+from seqpipe.readers import published_volumes
 from seqpipe.volume import save
 
 AFFINE = np.eye(4)[:, [2, 1, 0, 3]]
@@ -56,8 +57,9 @@ def test_a_task_of_the_decathlon_is_listed_and_read(spleen):
         "Medical Segmentation Decathlon, Spleen: 3 cases (image, label)\n1 cases for testing\n"
         "classes: 0 background, 1 spleen\nnothing is missing"
     )
-    with Volume(files=found.files, subjects=found.subjects, patch_size=4) as dataset:
-        assert [case.subject for case in dataset.cases] == list(found.subjects)
+    cases = seqpipe.cases(found.files, subjects=found.subjects)
+    assert [case.subject for case in cases] == list(found.subjects)
+    with seqpipe.volumes(cases, 4) as dataset:
         sample = dataset.sample(1)
         assert (sample["image"].data == 10).all()
         assert (sample["label"].data == 0).all()
@@ -119,7 +121,7 @@ def test_ixi_pairs_the_modalities_of_subjects(brains):
     assert [list(case) for case in found.files] == [["t1", "t2"]] * 2
     assert found.missing == ("IXI013-HH-1212-T1.nii.gz",)
     assert found.notes[0] == "2 files of T1, and 581 in the publisher's archive"
-    with Volume(files=found.files, subjects=found.subjects, align="first") as dataset:
+    with seqpipe.volumes(found.files, prepare=Prepare(align="first")) as dataset:
         sample = dataset.sample(1)
         assert sample["t1"].shape == sample["t2"].shape == (4, 4, 4, 1)
         assert (sample["t2"].data == 12).all()

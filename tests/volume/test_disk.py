@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.readers import Volume
+from seqpipe import Cache, Prepare
 from seqpipe.volume import VolumeReader
 from seqpipe.volume.disk import DiskCache
 from tests.support.volumes import phantom_path
@@ -67,12 +67,12 @@ def test_arrays_of_one_file_are_told_apart(tmp_path):
 def test_a_series_is_inflated_once_and_scaled_when_it_is_cut(tmp_path, compression):
     if compression == "lz4":
         pytest.importorskip("blosc2", reason="blosc2 is not installed: it compresses volumes on disk")
-    options = {"files": [phantom_path("dicom")], "cache_dir": tmp_path, "cache_compression": compression}
-    with Volume(**options, dtype="float32") as dataset:
+    files, cache = [phantom_path("dicom")], Cache(dir=tmp_path, compression=compression)
+    with seqpipe.volumes(files, cache=cache, prepare=Prepare(dtype="float32")) as dataset:
         first = dataset.sample(0)["image"]
     (entry,) = tmp_path.iterdir()
     before = entry.stat().st_mtime_ns
-    with Volume(**options) as dataset:
+    with seqpipe.volumes(files, cache=cache) as dataset:
         again = dataset.sample(0)["image"]
     assert list(tmp_path.iterdir()) == [entry]  # whatever its patches are cast to
     assert entry.stat().st_mtime_ns > before

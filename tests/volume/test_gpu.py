@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.readers import Volume
-from seqpipe.volume import GridAggregator, GridSampler, reorient, resample
+from seqpipe import Cache, Grid, Patch, Prepare
+from seqpipe.volume import reorient, resample
 from tests.support.volumes import phantom_path
 
 pytestmark = pytest.mark.gpu
@@ -39,23 +39,19 @@ def test_sequences_on_the_device_are_reoriented_resampled_and_scaled():
     assert np.array_equal(scaled.numpy(), seqpipe.Sequence(here.data, "DHWC", scale=(0.5, 3.0)).scaled().data)
 
 
-def test_patches_of_a_dataset_are_the_same_on_any_device():
-    options = {
-        "files": [phantom_path("nii_gz")] * 2,
-        "labels": [phantom_path("nii_labels")] * 2,
-        "patch_size": 12,
-        "patches_per_volume": 4,
-        "sampler": "balanced",
-        "shuffle": True,
-    }
-    kept = {"device": "cuda", "cache_device": "cuda", "cache_gib": 1, "dtype": "float32", "crop_above": 5}
-    for more in ({"device": "cuda"}, kept):
-        plain = {name: value for name, value in more.items() if name in ("dtype", "crop_above")}
-        with Volume(**options, **plain) as host, Volume(**options, **more) as there:
-            for one, other in zip(host.batches(3), there.batches(3), strict=True):
-                for name in ("image", "label"):
-                    assert other[name].device == "cuda:0"
-                    assert np.array_equal(one[name].numpy(), other[name].numpy())
+@pytest.mark.parametrize("kept", [Cache(), Cache(gib=1, device="cuda")])
+def test_patches_of_a_dataset_are_the_same_on_any_device(kept):
+    cases = seqpipe.cases([phantom_path("nii_gz")] * 2, labels=[phantom_path("nii_labels")] * 2)
+    take = Patch(12, per_volume=4, around="balanced")
+    prepare = Prepare(dtype="float32", crop_above=5) if kept.gib else None
+    options = {"take": take, "prepare": prepare, "shuffle": True}
+    here = seqpipe.volumes(cases, **options).batch(3)
+    there = seqpipe.volumes(cases, **options, device="cuda", cache=kept).batch(3)
+    with here, there:
+        for one, other in zip(here, there, strict=True):
+            for name in ("image", "label"):
+                assert other[name].device == "cuda:0"
+                assert np.array_equal(one[name].numpy(), other[name].numpy())
 
 
 @pytest.mark.parametrize("cache_device", ["cpu", "cuda"])
@@ -63,13 +59,14 @@ def test_samples_come_whole_while_the_device_works_on_others(cache_device):
     """Memory of samples that were dropped is written only behind the kernels that read it."""
     import cupy
 
-    options = {"files": [phantom_path("nii_gz")] * 3, "dtype": "float32", "cache_gib": 1, "shuffle": True}
+    files, prepare = [phantom_path("nii_gz")] * 3, Prepare(dtype="float32")
+    here = seqpipe.volumes(files, prepare=prepare, cache=Cache(gib=1), shuffle=True).batch(1)
+    cache = Cache(gib=1, device=cache_device)
+    there = seqpipe.volumes(files, prepare=prepare, cache=cache, shuffle=True, device="cuda").batch(1)
     sums, wanted = [], []
-    with Volume(**options, device="cuda", cache_device=cache_device) as there, Volume(**options) as here:
+    with here, there:
         for epoch in range(20):
-            there.set_epoch(epoch)
-            here.set_epoch(epoch)
-            for one, other in zip(here.batches(1), there.batches(1), strict=True):
+            for one, other in zip(here.epoch(epoch), there.epoch(epoch), strict=True):
                 values = other["image"].data
                 for _ in range(30):  # the default stream is behind
                     values = cupy.sort(values.ravel())
@@ -79,11 +76,9 @@ def test_samples_come_whole_while_the_device_works_on_others(cache_device):
 
 
 def test_a_grid_is_put_together_on_the_device():
-    with seqpipe.open(phantom_path("nii_gz"), device="cuda") as volume:
-        sampler = GridSampler(volume, 12, overlap=0.5)
-        together = GridAggregator(sampler)
-        for numbers, batch in sampler.batches(4):
-            together.add(numbers, batch.data)
-        found = together.result(np.int16)
+    grid = seqpipe.volumes(phantom_path("nii_gz"), Grid(12, overlap=0.5), device="cuda").batch(4)
+    whole = seqpipe.Aggregate(grid, dtype=np.int16)
+    with grid, seqpipe.open(phantom_path("nii_gz")) as volume:
+        ((_, found),) = [done for batch in grid for done in whole.add(batch, batch["image"])]
         assert found.device == "cuda:0"
         assert np.array_equal(found.numpy(), volume.sequence().numpy())

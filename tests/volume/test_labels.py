@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import Sequence, ops
+from seqpipe import Patch, Sequence, ops
 from seqpipe.errors import ParameterError, SourceError
 from seqpipe.parts import Image, Labels, Metadata
-from seqpipe.readers import Volume
 from seqpipe.volume import save
 
 AFFINE = np.diag([2.0, 1.5, 1.5, 1.0])
@@ -40,6 +39,14 @@ def cases(tmp_path):
     return [{n: tmp_path / f"{n}{number}.nii.gz" for n in ("image", "label")} for number in range(2)]
 
 
+def _batch(dataset):
+    return next(iter(dataset.batch(2)))
+
+
+def _voxels(parts):
+    return {name: parts[name] for name in ("image", "label")}
+
+
 def _values(part):
     part = part.data if isinstance(part, Labels) else part
     return set(np.unique(part.numpy()).tolist())
@@ -47,21 +54,24 @@ def _values(part):
 
 @pytest.mark.parametrize("op", INTERPOLATING, ids=repr)
 def test_labels_of_batches_and_samples_get_no_new_classes(cases, op):
-    dataset = Volume(files=cases)
-    batch = next(dataset.batches(2))
+    dataset = seqpipe.volumes(cases)
+    batch = _batch(dataset)
     assert (batch["image"].kind, batch["label"].kind) == ("image", "labels")
-    moved = op(batch)
+    moved = op(_voxels(batch))
     assert _values(moved["label"]) <= CLASSES
     assert not _values(moved["image"]) <= {20 * number for number in CLASSES}
     assert moved["label"].kind == "labels"
     for sample in (dataset.sample(1), next(iter(dataset)), pickle.loads(pickle.dumps(dataset.sample(0)))):
-        assert _values(op(sample)["label"]) <= CLASSES
+        assert _values(op(_voxels(sample))["label"]) <= CLASSES
+    mapped = _batch(dataset.map(*op.ops) if isinstance(op, ops.Chain) else dataset.map(op))
+    assert mapped["label"].kind == "labels"
+    assert np.array_equal(mapped["label"].numpy(), moved["label"].numpy())
 
 
 @pytest.mark.parametrize("op", INTERPOLATING, ids=repr)
 def test_labels_alone_move_as_with_their_image(cases, op):
-    batch = next(Volume(files=cases).batches(2))
-    moved, alone = op(batch)["label"], op(batch["label"])
+    batch = _batch(seqpipe.volumes(cases))
+    moved, alone = op(_voxels(batch))["label"], op(batch["label"])
     assert alone.kind == "labels"
     assert np.array_equal(alone.numpy(), moved.numpy())
     one = op(batch["label"][0])
@@ -73,7 +83,7 @@ def test_labels_alone_move_as_with_their_image(cases, op):
 def test_labels_of_different_sizes_move_alone(cases, tmp_path):
     save(Sequence(_classes()[:, :16], "DHWC", affine=AFFINE), tmp_path / "image1.nii.gz")
     save(Sequence(_classes()[:, :16], "DHWC", affine=AFFINE), tmp_path / "label1.nii.gz")
-    batch = next(Volume(files=cases).batches(2))
+    batch = _batch(seqpipe.volumes(cases))
     assert batch["label"].stacked is None
     for op in (ops.Rotate(angle=17.0), ops.RandomAffine3d(rotate=(0.0, 0.0, 17.0))):
         found = op(batch["label"])
@@ -81,14 +91,14 @@ def test_labels_of_different_sizes_move_alone(cases, tmp_path):
 
 
 def test_labels_are_arrays_as_before(cases):
-    label = next(Volume(files=cases).batches(2))["label"]
+    label = _batch(seqpipe.volumes(cases))["label"]
     assert np.array_equal(label.numpy(), label.data)
     assert label.numpy().shape == (2, 12, 20, 24, 1)
     assert "labels" in repr(label[0])
 
 
 def test_a_mark_can_be_set_and_taken_away(cases):
-    label = next(Volume(files=cases).batches(2))["label"]
+    label = _batch(seqpipe.volumes(cases))["label"]
     image = label.of_kind("image")
     assert not _values(ops.Resize(size=(17, 23))(image)) <= CLASSES
     assert not _values(ops.Resize(size=(17, 23))({"x": Image(label)})["x"].data) <= CLASSES
@@ -144,19 +154,17 @@ def _case(folder, numbers, name="label", dtype=np.int32, data=None):
     return {"image": folder / "image.nii.gz", "label": folder / f"{name}.nii.gz"}
 
 
-@pytest.mark.parametrize("sampler", ["balanced", "classes"])
+@pytest.mark.parametrize("around", ["balanced", "classes"])
 @pytest.mark.parametrize("numbers", [(0, 11101, 12175), (-1, 0, 3), (0, 4096), (-5, -1, 70_000)])
-def test_patches_are_cut_around_classes_of_any_number(tmp_path, sampler, numbers):
-    options = {"foreground": 1.0} if sampler == "balanced" else {"class_weights": {numbers[-1]: 1.0}}
+def test_patches_are_cut_around_classes_of_any_number(tmp_path, around, numbers):
+    options = {"foreground": 1.0} if around == "balanced" else {"class_weights": {numbers[-1]: 1.0}}
     case = _case(tmp_path, numbers)
-    reader = Volume(
-        files=[case], patch_size=3, patches_per_volume=20, sampler=sampler, pad_mode="edge", **options
-    )
-    middles = [int(one["label"].data[1, 1, 1, 0]) for one in reader.samples()]
-    whole = Volume(files=[case]).sample(0)["label"]
+    dataset = seqpipe.volumes(case, Patch(3, per_volume=20, around=around, pad="edge", **options))
+    hits = [one["label"].data for one in dataset]
+    middles = [int(one[1, 1, 1, 0]) for one in hits]
+    whole = seqpipe.volumes(case).sample(0)["label"]
     assert set(np.unique(whole.data).tolist()) == set(numbers)
-    hits = [one["label"].data for one in reader.samples()]
-    assert all((one > 0).any() if sampler == "balanced" else (one == numbers[-1]).any() for one in hits)
+    assert all((one > 0).any() if around == "balanced" else (one == numbers[-1]).any() for one in hits)
     assert sum(middle > 0 for middle in middles) > 10
 
 
@@ -174,14 +182,14 @@ def test_a_file_whose_labels_cannot_be_used_is_named_and_obeys_on_error(tmp_path
     for folder in ("bad", "good"):
         (tmp_path / folder).mkdir()
     bad, good = _case(tmp_path / "bad", (), "broken", data=data), _case(tmp_path / "good", (0, 1))
-    reader = Volume(files=[bad, good], patch_size=8, sampler="balanced", on_error=on_error)
+    dataset = seqpipe.volumes([bad, good], Patch(8, around="balanced"), on_error=on_error)
     if on_error == "raise":
         with pytest.raises(SourceError, match=rf"bad/broken\.nii\.gz.*{said}"):
-            list(reader.batches(1))
+            list(dataset.batch(1))
         return
-    found = list(reader.batches(1))
+    found = list(dataset.batch(1))
     assert len(found) == (1 if on_error == "skip" else 2)
-    (loss,) = reader.report().losses
+    (loss,) = dataset.report().losses
     assert said in loss.reason
 
 
@@ -192,10 +200,10 @@ def test_weights_that_are_none_obey_on_error(tmp_path):
         save(image, tmp_path / folder / "image.nii.gz")
         save(image, tmp_path / folder / "map.nii.gz")
     files = [{n: tmp_path / folder / f"{n}.nii.gz" for n in ("image", "map")} for folder in ("bad", "good")]
-    options = {"files": files, "patch_size": 3, "sampler": "weighted", "weights": "map"}
+    take = Patch(3, around="weighted", weights="map")
     with pytest.raises(SourceError, match=r"bad/map\.nii\.gz.*negative"):
-        list(Volume(**options).batches(1))
-    assert len(list(Volume(**options, on_error="skip").batches(1))) == 1
+        list(seqpipe.volumes(files, take).batch(1))
+    assert len(list(seqpipe.volumes(files, take, on_error="skip").batch(1))) == 1
 
 
 @pytest.mark.parametrize(
@@ -209,12 +217,12 @@ def test_weights_that_are_none_obey_on_error(tmp_path):
 def test_quantized_labels_are_rounded_to_their_class_with_a_note(tmp_path, data, scale):
     case = _case(tmp_path, (), data=data[..., :1])
     save(Sequence(data, "DHWC", affine=AFFINE, scale=scale), case["label"])
-    reader = Volume(files=[case], patch_size=8, sampler="balanced")
-    (batch,) = reader.batches(1)
+    dataset = seqpipe.volumes(case, Patch(8, around="balanced"))
+    (batch,) = dataset.batch(1)
     assert _values(batch["label"]) <= {0, 1, 3}
-    whole = Volume(files=[case]).sample(0)["label"]
+    whole = seqpipe.volumes(case).sample(0)["label"]
     assert np.array_equal(whole.data, _classes(numbers=(0, 1, 3)))
-    (loss,) = reader.report().losses
+    (loss,) = dataset.report().losses
     assert (loss.fate, loss.source) == ("labels rounded", str(case["label"]))
     assert "they are rounded" in loss.reason
 
@@ -224,7 +232,7 @@ def test_probabilities_in_bytes_are_no_labels(tmp_path):
     case = _case(tmp_path, (), data=levels)
     save(Sequence(levels, "DHWC", affine=AFFINE, scale=(1 / 255, 0.0)), case["label"])
     with pytest.raises(SourceError, match="is not a whole number"):
-        Volume(files=[case]).sample(0)
+        seqpipe.volumes(case).sample(0)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +252,7 @@ def test_a_batch_has_one_dtype(tmp_path, one, two, common):
         save(Sequence(array, "DHWC", affine=AFFINE), tmp_path / f"{number}_label.nii.gz")
     files = [tmp_path / f"{number}.nii.gz" for number in range(2)]
     labels = [tmp_path / f"{number}_label.nii.gz" for number in range(2)]
-    (batch,) = Volume(files=files, labels=labels).batches(2)
+    (batch,) = seqpipe.volumes(seqpipe.cases(files, labels=labels)).batch(2)
     assert batch["image"].data.dtype == common
     assert np.array_equal(batch["image"].data, np.stack([array.astype(common) for array in arrays]))
     assert batch["label"].data.shape == (2, 3, 4, 5, 1)

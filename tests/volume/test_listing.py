@@ -1,11 +1,11 @@
-"""Lists of volumes for readers.Volume: what is refused, and by which entry; folds of subjects."""
+"""Lists of volumes, seqpipe.cases: what is refused, and by which entry; folds of subjects."""
 
 from __future__ import annotations
 
 import pytest
 
+import seqpipe
 from seqpipe.errors import ManifestError, ParameterError, SourceError
-from seqpipe.readers import Volume
 from seqpipe.readers.volumes.listing import in_fold
 
 
@@ -48,4 +48,4 @@ def test_lists_that_do_not_fit_are_refused_by_their_entry(tmp_path, options, sai
         (tmp_path / "m.csv").write_text(options["manifest"], encoding="utf-8")
         options["manifest"] = tmp_path / "m.csv"
     with pytest.raises((ManifestError, ParameterError, SourceError), match=said):
-        Volume(**options)
+        seqpipe.cases(**options)

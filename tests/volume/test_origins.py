@@ -7,7 +7,6 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import SourceNotFoundError
-from seqpipe.readers import Volume
 from seqpipe.volume import VolumeReader, save
 from tests.support.volumes import Watched
 
@@ -33,7 +32,7 @@ def test_urls_open_as_paths_do(files, ending):
         assert isinstance(volume, VolumeReader)
         assert volume.info.source == url
         assert np.array_equal(volume[3:9, 5:60, 7:30].data, VALUES[3:9, 5:60, 7:30])
-    with Volume(files=[url], patch_size=8) as dataset:
+    with seqpipe.volumes(url, 8) as dataset:
         assert dataset.sample(0)["image"].shape == (8, 8, 8, 1)
     with pytest.raises(SourceNotFoundError, match="memory://origins/none"):
         seqpipe.open(f"memory://origins/none{ending}")

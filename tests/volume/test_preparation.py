@@ -1,4 +1,4 @@
-"""What readers.Volume makes of volumes before patches are cut: another grid, and the box around what is shown."""
+"""What is made of volumes before patches are cut: another grid, and the box around what is shown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqpipe
+from seqpipe import Cache, Patch, Prepare
 from seqpipe.errors import ParameterError
-from seqpipe.readers import Volume
 from seqpipe.readers.volumes import case as volume_case
 from seqpipe.readers.volumes import fetch as volume_fetch
 from seqpipe.video.device import Device
@@ -41,8 +41,8 @@ def case(tmp_path_factory):
     return {"image": root / "image.nii.gz", "label": root / "label.nii.gz"}
 
 
-def whole(case, **options):
-    with Volume(files=[case], **options) as dataset:
+def whole(case, *, size=None, **options):
+    with seqpipe.volumes(case, size, prepare=Prepare(**options)) as dataset:
         return dataset.sample(0)
 
 
@@ -105,8 +105,9 @@ def test_any_body_is_covered_with_less_than_a_voxel_around_it(
 
 @pytest.mark.parametrize("spacing_mm", [None, (1.0, 1.0, 1.0)])
 def test_patches_lie_in_the_box_and_around_its_labels_alone(case, spacing_mm):
-    options = {"patch_size": (8, 8, 8), "patches_per_volume": 60, "spacing_mm": spacing_mm}
-    with Volume(files=[case], crop_above=-500, sampler="balanced", foreground=1.0, **options) as dataset:
+    take = Patch(8, per_volume=60, around="balanced", foreground=1.0)
+    prepare = Prepare(spacing_mm=spacing_mm, crop_above=-500)
+    with seqpipe.volumes(case, take, prepare=prepare) as dataset:
         patches = [dataset.sample(index) for index in range(60)]
     assert all(set(np.unique(one["label"].data)) & {1, 2} for one in patches)
     if spacing_mm is None:
@@ -114,7 +115,7 @@ def test_patches_lie_in_the_box_and_around_its_labels_alone(case, spacing_mm):
 
 
 def test_the_box_is_widened_to_a_patch_and_is_everything_where_nothing_is_above(case):
-    wide = whole(case, crop_above=-500, patch_size=(14, 30, 10))
+    wide = whole(case, crop_above=-500, size=(14, 30, 10))
     assert wide["image"].shape[:3] == (14, 30, 10)
     assert whole(case, crop_above=9000)["image"].shape[:3] == SHAPE
 
@@ -122,8 +123,8 @@ def test_the_box_is_widened_to_a_patch_and_is_everything_where_nothing_is_above(
 @pytest.mark.parametrize("interp", ["linear", "bspline", "nearest"])
 @pytest.mark.parametrize("antialias", [True, False])
 def test_patches_are_those_of_the_volume_resampled_as_a_whole(case, interp, antialias):
-    options = {"spacing_mm": 2.5, "interp": interp, "antialias": antialias, "dtype": "float32"}
-    with Volume(files=[case["image"]], patch_size=5, patches_per_volume=3, **options) as dataset:
+    prepare = Prepare(spacing_mm=2.5, interp=interp, antialias=antialias, dtype="float32")
+    with seqpipe.volumes(case["image"], Patch(5, per_volume=3), prepare=prepare) as dataset:
         patches = [dataset.sample(index)["image"] for index in range(3)]
     with seqpipe.open(case["image"]) as reader:
         scaled = reader.sequence().scaled()
@@ -135,23 +136,15 @@ def test_patches_are_those_of_the_volume_resampled_as_a_whole(case, interp, anti
         np.testing.assert_allclose(patch.data, wanted, atol=0.02 if interp == "bspline" else 1e-3)
 
 
-def test_what_a_user_does_to_a_whole_volume_stays_with_that_sample(case):
-    with Volume(files=[case], cache_gib=1) as dataset:
-        first = dataset.sample(0)["image"].data
-        kept = first.copy()
-        first[:] = 0
-        assert np.array_equal(dataset.sample(0)["image"].data, kept)
-
-
 def test_wrong_preparation_is_refused(case):
     with pytest.raises(ParameterError, match="interp='cubic' is not valid; allowed: 'linear'"):
-        Volume(files=[case], interp="cubic")
+        Prepare(interp="cubic")
     with pytest.raises(ParameterError, match="crop_above='air' is not valid; allowed: a number"):
-        Volume(files=[case], crop_above="air")
-    with pytest.raises(ParameterError, match="cache_device='cuda' and device='cpu' exclude one another"):
-        Volume(files=[case], cache_device="cuda")
-    with pytest.raises(ParameterError, match="cache_compression='zip' is not valid; allowed: 'none', 'lz4'"):
-        Volume(files=[case], cache_compression="zip")
+        Prepare(crop_above="air")
+    with pytest.raises(ParameterError, match=r"Cache\(device='cuda'\) and device='cpu' exclude one another"):
+        seqpipe.volumes(case, cache=Cache(device="cuda"))
+    with pytest.raises(ParameterError, match="compression='zip' is not valid; allowed: 'none', 'lz4'"):
+        Cache(compression="zip")
 
 
 class _Gpu:
@@ -178,18 +171,17 @@ class _Gpu:
 def test_volumes_may_be_kept_on_the_device_and_patches_cut_there(case, spacing_mm, monkeypatch):
     gpu = _Gpu()
     monkeypatch.setattr(volume_case, "to_cupy", gpu.copied)
+    monkeypatch.setattr(volume_fetch, "Streams", _Streams)
     monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
     monkeypatch.setattr(volume_fetch, "on_gpu", gpu.current)
-    monkeypatch.setattr("seqpipe.readers.volumes.dataset.parse_device", lambda name: Device(name, 0))
-    options = {"files": [case], "patch_size": 6, "patches_per_volume": 5, "spacing_mm": spacing_mm}
-    options |= {
-        "sampler": "balanced",
-        "dtype": "float32",
-        "crop_above": -500,
-        "cache_gib": 1,
-        "prefetch_gib": 1,
-    }
-    with Volume(**options) as here, Volume(**options, device="cuda", cache_device="cuda") as there:
+    monkeypatch.setattr("seqpipe.dataset.volumes.parse_device", lambda name: Device(name, 0))
+    prepare = Prepare(spacing_mm=spacing_mm, dtype="float32", crop_above=-500)
+    here = seqpipe.volumes(case, Patch(6, per_volume=5, around="balanced"), prepare=prepare)
+    cache = Cache(gib=1, device="cuda")
+    there = seqpipe.volumes(
+        case, Patch(6, per_volume=5, around="balanced"), prepare=prepare, cache=cache, device="cuda"
+    )
+    with here, there:
         wanted = [here.sample(index) for index in range(5)]
         there.sample(0)
         for copy in gpu.copies:  # what is cut is cut there: the copies are all that is looked at
@@ -212,9 +204,10 @@ def test_labels_on_an_oblique_grid_are_found_in_the_box(case, tmp_path):
     label[9:13, 12:16, 18:22] = 5
     save(seqpipe.Sequence(label[..., None], "DHWC", affine=oblique), tmp_path / "label.nii")
     files = [{"image": case["image"], "label": tmp_path / "label.nii"}]
-    options = {"patch_size": 7, "patches_per_volume": 20, "sampler": "balanced", "foreground": 1.0}
+    take = Patch(7, per_volume=20, around="balanced", foreground=1.0)
     for crop_above in (None, -500):
-        with Volume(files=files, align="first", crop_above=crop_above, **options) as dataset:
+        prepare = Prepare(align="first", crop_above=crop_above)
+        with seqpipe.volumes(files, take, prepare=prepare) as dataset:
             patches = [dataset.sample(index) for index in range(20)]
         assert all((one["label"].data == 5).any() for one in patches)
         assert all(np.array_equal(one["label"].affine, one["image"].affine) for one in patches)
@@ -251,14 +244,19 @@ class _Streams:
         self.users.add(threading.current_thread().name)
 
 
-@pytest.mark.parametrize("patch_size", [6, None])
-def test_samples_are_brought_to_the_device_by_the_threads_that_read(case, patch_size, monkeypatch):
+@pytest.mark.parametrize("size", [6, None])
+def test_samples_are_brought_to_the_device_by_the_threads_that_read(case, size, monkeypatch):
     monkeypatch.setattr(volume_fetch, "Streams", _Streams)
     monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
-    monkeypatch.setattr("seqpipe.readers.volumes.dataset.parse_device", lambda name: Device(name, 0))
-    options = {"files": [case, case], "patch_size": patch_size, "dtype": "float32", "prefetch_gib": 1}
-    with Volume(**options) as here, Volume(**options, device="cuda") as there:
-        for one, other in zip(here.batches(2), there.batches(2), strict=True):
+    for module in ("volumes", "dataset"):
+        monkeypatch.setattr(
+            f"seqpipe.dataset.{module}.parse_device", lambda name: Device(name[:4].strip(":"), 0)
+        )
+    prepare = Prepare(dtype="float32")
+    here = seqpipe.volumes([case, case], size, prepare=prepare).batch(2)
+    there = seqpipe.volumes([case, case], size, prepare=prepare, device="cuda").batch(2).prefetch(gib=1)
+    with here, there:
+        for one, other in zip(here, there, strict=True):
             for name in ("image", "label"):
                 for a, b in zip(one[name], other[name], strict=True):
                     assert np.array_equal(a.data, b.data)
@@ -268,7 +266,7 @@ def test_samples_are_brought_to_the_device_by_the_threads_that_read(case, patch_
 
 @pytest.mark.parametrize("dtype", ["float32", None])
 def test_whole_volumes_that_were_changed_leave_the_next_ones_as_they_are(case, dtype):
-    with Volume(files=[case], dtype=dtype, cache_gib=1) as dataset:
+    with seqpipe.volumes(case, prepare=Prepare(dtype=dtype), cache=Cache(gib=1)) as dataset:
         first = dataset.sample(0)["image"].data
         kept = first.copy()
         first[...] = 0

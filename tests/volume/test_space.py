@@ -13,15 +13,14 @@ from scipy import ndimage, signal
 import seqpipe
 import seqpipe.volume.resampling.gather as module
 from data_scripts.make_volumes import AFFINE, phantom
-from seqpipe import Sequence
+from seqpipe import Grid, Sequence
 from seqpipe.core.padding import FILL_MODES
-from seqpipe.errors import FrameRangeError, ParameterError, UnreadableSourceError
+from seqpipe.errors import ParameterError, UnreadableSourceError
 from seqpipe.sequence import orientation_of, spacing_of
 from seqpipe.volume import (
-    GridAggregator,
-    GridSampler,
     reorient,
     resample,
+    save,
     to_monai,
     to_nibabel,
     to_sitk,
@@ -29,7 +28,7 @@ from seqpipe.volume import (
 )
 from seqpipe.volume.patches import cutting
 from seqpipe.volume.patches.cutting import WeightIndex, cut_patch
-from seqpipe.volume.patches.grid import grid_starts, window_weights
+from seqpipe.volume.patches.grid import PatchSums, grid_starts, window_weights
 from seqpipe.volume.resampling.gather import gather
 from seqpipe.volume.space import Turn, check_orientation, grids_agree, to_axes, turn_to
 from tests.support.volumes import assert_places, needs, phantom_path
@@ -306,26 +305,28 @@ def test_a_grid_covers_every_voxel_with_the_overlap(size, patch, overlap):
     assert (np.diff(starts) <= max(1, int(patch * (1 - overlap)))).all()
 
 
+def merged(path, grid, *, size=7, output=lambda batch: batch["image"], **options):
+    """The only volume that is made of the output for its patches."""
+    dataset = seqpipe.volumes(path, grid).batch(size)
+    whole = seqpipe.Aggregate(dataset, **options)
+    ((case, found),) = [done for batch in dataset for done in whole.add(batch, output(batch))]
+    assert case.key == str(path)
+    return found
+
+
 @pytest.mark.parametrize("weights", ["constant", "gaussian", "hann"])
-@pytest.mark.parametrize(("patch", "overlap"), [(8, 0.0), ((5, 9, 16), 0.5), (40, 0.25)])
-def test_patches_of_a_model_that_changes_nothing_make_the_volume(weights, patch, overlap):
+@pytest.mark.parametrize(("patch", "overlap"), [(8, 0.0), ((5, 9, 16), (0.5, 0.0, 0.5)), (40, 0.25)])
+def test_patches_of_a_model_that_changes_nothing_make_the_volume(tmp_path, weights, patch, overlap):
     before = volume()
-    with seqpipe.open(phantom_path("nii_gz")) as reader:
-        for whole in (before, reader):
-            sampler = GridSampler(whole, patch, overlap=overlap, pad_mode="reflect")
-            together = GridAggregator(sampler, weights)
-            for numbers, batch in sampler.batches(7):
-                assert batch.shape[1:4] == sampler.patch_size
-                together.add(numbers, batch.data)
-            found = together.result(np.int16)
-            assert np.array_equal(found.data, before.data)
-            np.testing.assert_allclose(found.affine, AFFINE, atol=1e-5)
-    floats = Sequence(before.data.astype(np.float32) * 0.37, "DHWC", affine=AFFINE)
-    sampler = GridSampler(floats, patch, overlap=overlap, pad_mode="edge")
-    together = GridAggregator(sampler, weights)
-    for number, one in enumerate(sampler):
-        together.add(number, one)
-    assert np.abs(together.result().data - floats.data).max() <= 1e-6 * np.ptp(floats.data)
+    found = merged(
+        phantom_path("nii_gz"), Grid(patch, overlap, pad="reflect"), weights=weights, dtype=np.int16
+    )
+    assert np.array_equal(found.data, before.data)
+    np.testing.assert_allclose(found.affine, AFFINE, atol=1e-5)
+    floats = before.data.astype(np.float32) * 0.37
+    save(Sequence(floats, "DHWC", affine=AFFINE), tmp_path / "floats.nii")
+    found = merged(tmp_path / "floats.nii", Grid(patch, overlap, pad="edge"), weights=weights)
+    assert np.abs(found.data - floats).max() <= 1e-6 * np.ptp(floats)
 
 
 @pytest.mark.parametrize("mode", FILL_MODES)
@@ -339,42 +340,47 @@ def test_patches_are_padded_as_numpy_does(mode):
     np.testing.assert_allclose(found.affine @ (7, -3, 40, 1), before.affine @ (0, 0, 0, 1))
 
 
-def test_grids_refuse_what_does_not_fit():
-    with pytest.raises(
-        ParameterError, match=r"patch_size=\(64, 64, 64\) is larger than the volume of 18×26×32"
-    ):
-        GridSampler(volume(), 64)
-    sampler = GridSampler(volume(), 16)
-    together = GridAggregator(sampler)
-    with pytest.raises(ParameterError, match=rf"{len(sampler)} of {len(sampler)} patches were not added"):
-        together.result()
+def test_outputs_that_do_not_fit_are_refused():
+    grid = seqpipe.volumes(phantom_path("nii_gz"), Grid(16)).batch(2)
+    whole, (batch, later, *_) = seqpipe.Aggregate(grid), grid
     with pytest.raises(ParameterError, match=r"the output for 2 patches has the shape \(2, 8, 8, 8, 1\)"):
-        together.add([0, 1], np.zeros((2, 8, 8, 8, 1)))
-    for number in (-1, len(sampler)):
-        with pytest.raises(FrameRangeError, match=rf"no patch {number}; allowed: 0 to {len(sampler) - 1}"):
-            together.add(number, np.zeros((16, 16, 16, 1)))
-        with pytest.raises(FrameRangeError, match=rf"no patch {number}; allowed: 0 to {len(sampler) - 1}"):
-            _ = sampler[number]
-    together.add(0, np.zeros((16, 16, 16, 2)))
+        whole.add(batch, np.zeros((2, 8, 8, 8, 1)))
+    with pytest.raises(ParameterError, match=r"the output for 2 patches has the shape \(1, 16, 16, 16, 1\)"):
+        whole.add(batch, np.zeros((1, 16, 16, 16, 1)))
+    assert whole.add(batch, np.zeros((2, 16, 16, 16, 2))) == []
+    assert whole.pending == (0,)
     with pytest.raises(ParameterError, match="the output has 1 channels, and that for patches before it 2"):
-        together.add(1, np.zeros((16, 16, 16, 1)))
-    with pytest.raises(ParameterError, match="batch_size=0 is not valid"):
-        next(sampler.batches(0))
-    with pytest.raises(ParameterError, match="a sequence HWC is not a volume; allowed: DHWC, FDHWC"):
-        GridSampler(Sequence(np.zeros((20, 20, 1)), "HWC"), 16)
+        whole.add(later, np.zeros((2, 16, 16, 16, 1)))
+    with pytest.raises(ParameterError, match="weights='flat' is not valid"):
+        seqpipe.Aggregate(grid, weights="flat")
+    with pytest.raises(ParameterError, match=r"allowed: seqpipe.volumes\(…, seqpipe.Grid\(…\)\)"):
+        seqpipe.Aggregate(seqpipe.volumes(phantom_path("nii_gz"), 8).batch(1))
 
 
-def test_a_series_is_cut_into_patches_of_all_its_volumes():
+def test_a_series_is_cut_into_patches_of_all_its_volumes(tmp_path):
     before = volume()
-    series = Sequence(np.stack([before.data, before.data * 2]), "FDHWC", affine=AFFINE)
-    sampler = GridSampler(series, (30, 16, 16), overlap=0.5, pad_mode="edge")
-    together = GridAggregator(sampler)
-    for numbers, batch in sampler.batches(5):
-        assert (batch.layout, batch.shape[1:]) == ("NFDHWC", (2, 30, 16, 16, 1))
-        together.add(numbers, batch.data[:, 1])
-    found = together.result(np.int16)
+    series = np.stack([before.data, before.data * 2])
+    save(Sequence(series, "FDHWC", affine=AFFINE), tmp_path / "series.nii")
+
+    def second(batch):
+        image = batch["image"]
+        assert (image.layout, image.shape[1:]) == ("NFDHWC", (2, 30, 16, 16, 1))
+        return image.data[:, 1]
+
+    grid = Grid((30, 16, 16), 0.5, pad="edge")
+    found = merged(tmp_path / "series.nii", grid, size=5, output=second, dtype=np.int16)
     assert np.array_equal(found.data, before.data * 2)
-    np.testing.assert_allclose(found.affine, AFFINE)
+    np.testing.assert_allclose(found.affine, AFFINE, atol=1e-5)
+
+
+def test_a_grid_of_prepared_volumes_is_merged_on_their_grid():
+    prepare = seqpipe.Prepare(orientation="RAS", spacing_mm=2.0)
+    grid = seqpipe.volumes(phantom_path("nii_gz"), Grid(9, 0.5), prepare=prepare).batch(4)
+    whole = seqpipe.Aggregate(grid, dtype=np.int16)
+    ((_, found),) = [done for batch in grid for done in whole.add(batch, batch["image"].data)]
+    wanted = seqpipe.volumes(phantom_path("nii_gz"), prepare=prepare).sample(0)["image"]
+    assert np.abs(found.data - wanted.data.astype(np.float32)).max() <= 1
+    np.testing.assert_allclose(found.affine, wanted.affine)
 
 
 @pytest.mark.parametrize("patch", [(8, 5, 12), (1, 7, 4)])
@@ -406,20 +412,22 @@ def test_one_slice_is_left_of_a_thin_volume():
 
 @pytest.mark.parametrize(("dtype", "wanted"), [(np.int16, [-2, 0, 2, 2, 300]), (np.uint8, [0, 0, 2, 2, 255])])
 def test_aggregated_integers_are_rounded_half_to_even_and_saturate(dtype, wanted):
-    whole = Sequence(np.zeros((2, 2, 5, 1)), "DHWC", affine=np.eye(4))
-    together = GridAggregator(GridSampler(whole, (2, 2, 5)), "constant")
-    together.add(0, np.broadcast_to(np.array([-1.5, 0.5, 1.5, 2.5, 300])[:, None], (2, 2, 5, 1)))
-    found = together.result(dtype).data
+    sums = PatchSums((2, 2, 5), np.zeros((1, 3), np.int64), np.ones((2, 2, 5), np.float32))
+    sums.add([0], np.broadcast_to(np.array([-1.5, 0.5, 1.5, 2.5, 300])[:, None], (1, 2, 2, 5, 1)))
+    found = sums.result(dtype)
     assert found.dtype == dtype
     assert (found[..., 0] == wanted).all()
 
 
 def test_more_channels_than_went_in_come_out():
-    sampler = GridSampler(volume(), 16, overlap=0.5)
-    together = GridAggregator(sampler, "hann")
-    for number, patch in enumerate(sampler):
-        together.add(number, np.concatenate([patch.data, patch.data * 2, patch.data * 3], axis=-1))
-    assert together.result().shape == (18, 26, 32, 3)
+    found = merged(
+        phantom_path("nii_gz"),
+        Grid(16, 0.5),
+        output=lambda batch: np.concatenate([batch["image"].data * n for n in (1, 2, 3)], axis=-1),
+        weights="hann",
+    )
+    assert found.shape == (18, 26, 32, 3)
+    np.testing.assert_allclose(found.data, volume().data * [1, 2, 3], rtol=1e-5, atol=1e-3)
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import volume
+from seqpipe import Grid, volume
 from seqpipe.errors import ParameterError
-from seqpipe.volume import GridAggregator, GridSampler, VolumeReader, save
+from seqpipe.volume import VolumeReader, save
 from tests.support.media import made, names
 from tests.support.volumes import needs
 
@@ -46,17 +46,15 @@ def test_every_door_gives_the_values_that_nibabel_gives(tmp_path, slope, interce
         assert np.array_equal(reader[3:9, 2:7].data, meant[3:9, 2:7])
         assert np.array_equal(reader[4].data, meant[4])
         assert np.array_equal(reader.reorient("LPS").sequence().numpy(), volume.reorient(whole, "LPS").data)
-        patch, *_ = GridSampler(reader, 8)
-        assert np.array_equal(patch.data, meant[:8, :8, :8])
-        assert np.array_equal(patch.data, GridSampler(whole, 8)[0].data)
         resampled = reader.resample(0.7).sequence()
         assert np.array_equal(resampled.data, volume.resample(whole, 0.7).data)
         assert np.array_equal(
             np.asarray(volume.to_nibabel(reader).dataobj)[..., None].transpose(2, 1, 0, 3), meant
         )
-    batch = next(seqpipe.readers.Volume(files=[path]).batches(1))
-    assert np.array_equal(batch["image"].numpy()[0], meant)
-    assert batch["image"].data.dtype == dtype
+    for take, box in ((None, np.s_[:]), (Grid(8), np.s_[:8, :8, :8])):
+        image = seqpipe.volumes(path, take).sample(0)["image"]
+        assert np.array_equal(image.numpy(), meant[box])
+        assert image.dtype == dtype
 
 
 @pytest.mark.parametrize(("slope", "intercept", "dtype"), SCALES)
@@ -68,7 +66,7 @@ def test_stored_values_come_on_request_with_their_scale_and_give_the_same_values
         found = reader.sequence()
         assert found.dtype == np.int16
         assert found.scale == (None if (slope, intercept) == (1, 0) else (slope, intercept))
-        assert reader[2].scale == reader[2:4].scale == GridSampler(reader, 8)[0].scale == found.scale
+        assert reader[2].scale == reader[2:4].scale == found.scale
         assert np.array_equal(found.scaled().data, meant)
         assert np.array_equal(reader.sequence(stored=False).data, meant)
     with VolumeReader(path) as reader:
@@ -91,12 +89,10 @@ def test_what_is_saved_is_read_again_with_the_same_values(tmp_path, ending, stor
 
 def test_the_identity_at_inference_is_the_volume(tmp_path):
     path, meant = _file(tmp_path, (1.0, -1024.0))
-    with seqpipe.open(path) as reader:
-        grid = GridSampler(reader, 8, overlap=0.5)
-        whole = GridAggregator(grid)
-        for numbers, batch in grid.batches(4):
-            whole.add(numbers, batch)
-        assert np.array_equal(whole.result(dtype=np.int16).data, meant)
+    grid = seqpipe.volumes(path, Grid(8, overlap=0.5)).batch(4)
+    whole = seqpipe.Aggregate(grid, dtype=np.int16)
+    ((_, found),) = [done for batch in grid for done in whole.add(batch, batch["image"])]
+    assert np.array_equal(found.data, meant)
 
 
 @pytest.mark.parametrize(

@@ -8,63 +8,24 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 from ...array import FloatArray, overlap, to_cupy
-from ...core.padding import PadMode
-from ...core.param import Param, choice
 from ...errors import SourceError, UnreadableSourceError
 from ...sequence import Sequence
 from ...volume.disk import DiskCache
 from ...volume.info import VolumeInfo
 from ...volume.patches.cutting import ClassIndex, WeightIndex, centered, cut_patch, uniform_start
 from ...volume.reader import VolumeReader
-from ...volume.resampling.regrid import RegridInterpolation, TargetGrid, window_of
+from ...volume.resampling.regrid import TargetGrid, window_of
 from ...volume.source import AnyArray, Box
 from ...volume.space import moved
 from .listing import Case
+from .options import Patch, Prepare, VolumeTake
 
-__all__ = [
-    "ALIGN",
-    "CROP_ABOVE",
-    "DTYPE",
-    "FOREGROUND",
-    "PATCHES_PER_VOLUME",
-    "SAMPLER",
-    "LoadedCase",
-    "PatchRule",
-    "PatchSampling",
-    "Preparation",
-    "cut_at",
-    "cut_patches",
-    "load_case",
-    "read_info",
-]
-
-PatchSampling: TypeAlias = Literal["uniform", "balanced", "classes", "weighted"]
-
-SAMPLER: Final = choice(
-    "sampler",
-    "Positions of patches: anywhere, around foreground, around voxels of classes, or by a map of weights",
-    ("uniform", "balanced", "classes", "weighted"),
-)
-FOREGROUND: Final = Param(
-    name="foreground", doc="Share of patches around labeled voxels", kind=float, lo=0, hi=1
-)
-PATCHES_PER_VOLUME: Final = Param(
-    name="patches_per_volume", doc="Patches of each volume in an epoch", lo=1, hi=1_000_000
-)
-ALIGN: Final = choice(
-    "align",
-    "Parts on different grids: refuse them, or resample them to the grid of the first part",
-    ("none", "first"),
-)
-CROP_ABOVE: Final = Param(
-    name="crop_above", doc="Crop volumes to the box of the voxels above this value", kind=float, optional=True
-)
-DTYPE: Final = choice("dtype", "Dtype of images", ("int16", "float16", "float32"), optional=True)
+__all__ = ["LoadedCase", "VolumeRules", "cut_at", "load_case", "patch_start", "read_info"]
 
 _EDGE: Final = 1e-6
 _CLOSE: Final = 0.01  # distance from whole numbers at which floats are rounded to classes
@@ -73,55 +34,18 @@ _INTEGERS: Final = (np.uint8, np.int16, np.uint16, np.int32, np.int64, np.uint64
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """Preparation of all volumes before patches are cut.
+class VolumeRules:
+    """What is made of every case.
 
     Attributes:
-        labels: names of the parts that hold labels.
-        orientation: target orientation such as ``"RAS"``, or None to keep the files'.
-        spacing_mm: target spacing, or None to keep the files'.
-        align: policy for parts on different grids, ``"none"`` or ``"first"``.
-        interp: interpolation of images on another grid; labels are resampled by vote.
-        antialias: whether images are smoothed by a Gaussian first, along the axes that get coarser.
-        crop_above: crop to the box of the voxels of the first part above this value, or None.
-        dtype: dtype of images; None for that of the scaled values.
-        series_as_channels: whether the volumes of a series become channels of one volume.
+        take: positions and padding of patches.
+        prepare: orientation, spacing, alignment and dtype.
+        labels: names of the parts that hold labels; the classes of patches are those of the first.
     """
 
-    labels: frozenset[str]
-    orientation: str | None
-    spacing_mm: tuple[float, ...] | None
-    align: str
-    interp: RegridInterpolation
-    antialias: bool
-    crop_above: float | None
-    dtype: str | None
-    series_as_channels: bool = False
-
-
-@dataclass(frozen=True)
-class PatchRule:
-    """Positions and padding of patches.
-
-    Attributes:
-        patch: (slices, rows, columns); None for whole volumes.
-        sampler: rule for the positions.
-        foreground: for ``"balanced"``: share of patches around labeled voxels.
-        class_weights: for ``"classes"``: (class, relative frequency) among the classes of a volume.
-        weights: for ``"weighted"``: name of the part that holds the map.
-        label: name of the part that holds the classes.
-        pad: padding of volumes smaller than a patch.
-        fill: pad value of images.
-    """
-
-    patch: tuple[int, int, int] | None
-    sampler: PatchSampling
-    foreground: float
-    class_weights: tuple[tuple[int, float], ...]
-    weights: str | None
-    label: str | None
-    pad: PadMode
-    fill: float
+    take: VolumeTake
+    prepare: Prepare
+    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +62,7 @@ class LoadedCase:
         weights: index of the stored map of weights, if the sampler needs it.
         begin: the stored voxel at which ``classes`` or ``weights`` begins.
         notes: files and what was changed in their values.
+        voxels: number of voxels that were read from files.
     """
 
     parts: Mapping[str, Sequence]
@@ -148,6 +73,7 @@ class LoadedCase:
     weights: WeightIndex | None = None
     begin: tuple[int, int, int] = (0, 0, 0)
     notes: tuple[tuple[str, str], ...] = ()
+    voxels: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -204,67 +130,73 @@ class LoadedCase:
         return replace(part, data=data, affine=moved(affine, box.start), scale=None)
 
 
-def read_info(case: Case, preparation: Preparation) -> VolumeInfo:
+def read_info(case: Case, rules: VolumeRules) -> VolumeInfo:
     """Read the headers of all parts, check that their grids match, and return the first part's info.
 
     Raises:
         SourceError: a file cannot be opened, or parts are on different grids and ``align`` is ``"none"``.
     """
-    with _readers(case, preparation) as readers:
+    with _readers(case, rules) as readers:
         return next(iter(readers.values())).info
 
 
 def load_case(
-    case: Case, preparation: Preparation, rule: PatchRule, disk: DiskCache | None = None
+    case: Case, rules: VolumeRules, disk: DiskCache | None = None, box: Box | None = None
 ) -> LoadedCase:
     """Read a case into memory.
 
     Args:
         case: the files.
-        preparation: orientation, spacing, alignment and dtype.
-        rule: positions and padding of patches.
+        rules: what is made of it.
         disk: cache on disk, or None.
+        box: the window to read of parts that are not resampled, without a cache on disk; None for all.
 
     Raises:
         SourceError: a file cannot be read, or labels are not integers.
     """
+    prepare = rules.prepare
     parts: dict[str, Sequence] = {}
     grids: dict[str, TargetGrid] = {}
     notes: list[tuple[str, str]] = []
-    with _readers(case, preparation) as readers:
+    sizes: list[int] = []
+    with _readers(case, rules) as readers:
         for name, reader in readers.items():
             if reader.grid is not None:
                 grids[name] = reader.grid
+            is_label = name in rules.labels
             read = partial(
                 _read_part,
                 reader.on_own_grid(),
                 notes,
-                is_label=name in preparation.labels,
-                as_channels=preparation.series_as_channels,
+                sizes,
+                is_label=is_label,
+                as_channels=prepare.series_as_channels,
+                box=box,
             )
-            part = read() if disk is None else disk.get(_cache_key(reader, name, preparation), read)
-            parts[name] = part.of_kind("labels") if name in preparation.labels else part
-    dtype = preparation.dtype
-    dtypes = {} if dtype is None else {name: dtype for name in parts if name not in preparation.labels}
+            part = read() if disk is None else disk.get(_cache_key(reader, prepare, is_label=is_label), read)
+            parts[name] = part.of_kind("labels") if is_label else part
+    dtype = prepare.dtype
+    dtypes = {} if dtype is None else {name: dtype for name in parts if name not in rules.labels}
     first = next(iter(parts))
     size = grids[first].shape if first in grids else _grid_of(parts[first])
-    loaded = LoadedCase(parts, grids, dtypes, Box.whole(size), notes=tuple(notes))
-    if preparation.crop_above is not None:
-        loaded = replace(loaded, region=_region(loaded, first, preparation.crop_above, rule.patch))
-    return _with_index(loaded, rule)
+    loaded = LoadedCase(parts, grids, dtypes, Box.whole(size), notes=tuple(notes), voxels=sum(sizes))
+    if prepare.crop_above is not None:
+        loaded = replace(loaded, region=_region(loaded, first, prepare.crop_above, rules.take.patch))
+    return _with_index(loaded, rules)
 
 
-def _with_index(case: LoadedCase, rule: PatchRule) -> LoadedCase:
-    """Return the case with the index of classes or weights that its rule needs."""
-    if rule.sampler in ("balanced", "classes") and rule.label is not None:
-        labels = _single(case.parts[rule.label], "labels")
-        inside = _stored_region(case, rule.label)
+def _with_index(case: LoadedCase, rules: VolumeRules) -> LoadedCase:
+    """Return the case with the index of classes or weights that the positions of patches need."""
+    take = rules.take
+    if take.around in ("balanced", "classes"):
+        labels = _single(case.parts[rules.labels[0]], "labels")
+        inside = _stored_region(case, rules.labels[0])
         return replace(
             case, classes=ClassIndex.of(labels.data[inside.slices], labels.source), begin=inside.start
         )
-    if rule.sampler == "weighted" and rule.weights is not None:
-        weights = _single(case.parts[rule.weights], "weights")
-        inside = _stored_region(case, rule.weights)
+    if isinstance(take, Patch) and take.weights is not None:
+        weights = _single(case.parts[take.weights], "weights")
+        inside = _stored_region(case, take.weights)
         values = replace(weights, data=weights.data[inside.slices]).scaled().data
         return replace(case, weights=WeightIndex.of(values, weights.source), begin=inside.start)
     return case
@@ -344,17 +276,30 @@ def _widened(span: tuple[int, int], wanted: int, size: int) -> tuple[int, int]:
 
 
 def _read_part(
-    reader: VolumeReader, notes: list[tuple[str, str]], *, is_label: bool, as_channels: bool
+    reader: VolumeReader,
+    notes: list[tuple[str, str]],
+    sizes: list[int],
+    *,
+    is_label: bool,
+    as_channels: bool,
+    box: Box | None,
 ) -> Sequence:
-    """Read a whole part on its own grid, as stored; labels as integers, a series as one volume if requested.
+    """Read a part on its own grid, as stored; labels as integers, a series as one volume if requested.
 
     Args:
         reader: the file.
         notes: gets a file and a note if its labels were rounded.
+        sizes: gets the number of voxels that were read.
         is_label: whether the part holds labels.
         as_channels: whether the volumes of a series become channels.
+        box: the window to return, or None. Labels whose dtype depends on all of them are read whole.
     """
-    part = reader.sequence(stored=True)
+    info = reader.info
+    needs_all = is_label and (
+        info.scale is not None or info.dtype.kind not in "biu" or info.dtype.itemsize > 2
+    )
+    part = reader.sequence(None if needs_all else box, stored=True)
+    sizes.append(int(part.data.size))
     if as_channels and part.layout == "FDHWC":
         data = np.moveaxis(part.data, 0, 3)
         channels = data.reshape(*data.shape[:3], -1)
@@ -364,122 +309,117 @@ def _read_part(
     labels, note = _as_labels(part)
     if note:
         notes.append((part.source, note))
-    return labels
+    if box is None or not needs_all:
+        return labels
+    data = labels.data[(..., *box.slices, slice(None))]
+    return replace(labels, data=data, affine=moved(labels.affine, box.start))
 
 
-def _cache_key(reader: VolumeReader, name: str, preparation: Preparation) -> list[Any] | None:
+def _cache_key(reader: VolumeReader, prepare: Prepare, *, is_label: bool) -> list[Any] | None:
     """Return everything that a loaded part depends on; None for files without a stamp, which are not cached."""
     stamp = reader.stamp()
     if stamp is None:
         return None
-    more = ["channels"] if preparation.series_as_channels else []
-    return [stamp, name in preparation.labels, preparation.orientation, *more]
+    more = ["channels"] if prepare.series_as_channels else []
+    return [stamp, is_label, prepare.orientation, *more]
 
 
-def cut_patches(
-    case: LoadedCase, rule: PatchRule, labels: frozenset[str], draws: FloatArray
-) -> tuple[dict[str, Sequence], str]:
-    """Cut one patch at the same position of every part.
-
-    Args:
-        case: the volumes in memory.
-        rule: positions and padding of patches.
-        labels: names of the parts that hold labels, which are padded with 0.
-        draws: random numbers in [0, 1); see :func:`seqpipe.sampling.blocks.patch_draws`.
-
-    Returns:
-        The patch of each part by name; and the reason if the rule could not be applied and the patch was cut at a
-        uniformly random position, else "".
-    """
-    if rule.patch is None:
-        whole = {name: case.window(name, Box.whole(case.grid)) for name in case.parts}
-        # the cached case must not share memory with samples
-        own = {
-            n: part.data.copy() if overlap(part.data, case.parts[n].data) else part.data
-            for n, part in whole.items()
-        }
-        return {n: replace(part, data=own[n]) for n, part in whole.items()}, ""
-    start, note = _start(case, rule, draws.tolist())
-    return cut_at(case, start, rule.patch, rule, labels), note
-
-
-def cut_at(
-    case: LoadedCase, start: Seq[int], patch: Seq[int], rule: PatchRule, labels: frozenset[str]
-) -> dict[str, Sequence]:
-    """Cut the patch that begins at a voxel of every part.
+def cut_at(case: LoadedCase, start: Seq[int], patch: Seq[int], rules: VolumeRules) -> dict[str, Sequence]:
+    """Cut the patch that begins at a voxel of every part; it shares no memory with the case.
 
     Args:
         case: the volumes in memory.
         start: first voxel; below 0 to pad a volume that is smaller than the patch.
         patch: slices, rows and columns.
-        rule: padding of patches.
-        labels: names of the parts that hold labels, which are padded with 0.
+        rules: padding of patches, and the parts that hold labels, which are padded with 0.
     """
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])
+    windows = {name: case.window(name, box) for name in case.parts}
+    if rules.take.patch is not None:
+        windows = {n: replace(one, frames=None, timestamps=None) for n, one in windows.items()}
+    if box.start == tuple(start) and box.shape == tuple(patch):
+        return {name: _own(window, case.parts[name]) for name, window in windows.items()}
     inner = [s - b for s, b in zip(start, box.start, strict=True)]
-    fills = {name: 0.0 if name in labels else rule.fill for name in case.parts}
-    return {n: cut_patch(case.window(n, box), inner, patch, rule.pad, fills[n]) for n in case.parts}
+    fills = {name: 0.0 if name in rules.labels else rules.take.fill for name in case.parts}
+    return {n: cut_patch(one, inner, patch, rules.take.pad, fills[n]) for n, one in windows.items()}
 
 
-def _start(case: LoadedCase, rule: PatchRule, draws: Seq[float]) -> tuple[tuple[int, int, int], str]:
-    patch = rule.patch or case.grid
-    uniform = uniform_start(draws[3:6], case.grid, patch)
+def _own(window: Sequence, part: Sequence) -> Sequence:
+    """Return a window in memory of its own."""
+    if window.data.flags.c_contiguous and not overlap(window.data, part.data):
+        return window
+    return replace(window, data=window.data.copy())
+
+
+def patch_start(case: LoadedCase, rules: VolumeRules, draws: FloatArray) -> tuple[tuple[int, int, int], str]:
+    """Return the first voxel of a patch, and why it lies anywhere if its rule could not be applied, else "".
+
+    Args:
+        case: the volumes in memory.
+        rules: positions of patches.
+        draws: random numbers in [0, 1); see :func:`seqpipe.sampling.dealing.patch_draws`.
+    """
+    take = rules.take
+    numbers = draws.tolist()
+    if not isinstance(take, Patch):
+        return (0, 0, 0), ""
+    patch = take.patch
+    uniform = uniform_start(numbers[3:6], case.grid, patch)
     if case.weights is not None:
-        voxel = case.weights.voxel(draws[2])
+        voxel = case.weights.voxel(numbers[2])
         if voxel is None:
             return uniform, "all weights are 0: patches are cut anywhere"
-        return centered(case.on_grid(rule.weights or "", voxel), case.grid, patch), ""
-    if case.classes is None or (rule.sampler == "balanced" and draws[0] >= rule.foreground):
+        return centered(case.on_grid(take.weights or "", voxel), case.grid, patch), ""
+    if case.classes is None or (take.around == "balanced" and numbers[0] >= take.foreground):
         return uniform, ""
     present = case.classes.present
-    if rule.sampler == "balanced":
+    if take.around == "balanced":
         wanted = {number: 1.0 for number in present if number > 0}
-    elif rule.class_weights:
-        wanted = {number: weight for number, weight in rule.class_weights if weight > 0 and number in present}
+    elif take.class_weights:
+        wanted = {number: w for number, w in take.class_weights.items() if w > 0 and number in present}
     else:
         wanted = dict.fromkeys(present, 1.0)
     if not wanted:
-        fact = "no voxel is labeled" if rule.sampler == "balanced" else "no voxel has one of the classes"
+        fact = "no voxel is labeled" if take.around == "balanced" else "no voxel has one of the classes"
         return uniform, f"{fact}: patches are cut anywhere"
-    numbers = sorted(wanted)
-    shares = np.cumsum([wanted[number] for number in numbers])
-    chosen = min(int(np.searchsorted(shares, draws[1] * shares[-1], side="right")), len(numbers) - 1)
-    voxel = case.on_grid(rule.label or "", case.classes.voxel(numbers[chosen], draws[2]))
+    classes = sorted(wanted)
+    shares = np.cumsum([wanted[number] for number in classes])
+    chosen = min(int(np.searchsorted(shares, numbers[1] * shares[-1], side="right")), len(classes) - 1)
+    voxel = case.on_grid(rules.labels[0], case.classes.voxel(classes[chosen], numbers[2]))
     return centered(voxel, case.grid, patch), ""
 
 
 @contextmanager
-def _readers(case: Case, preparation: Preparation) -> Iterator[dict[str, VolumeReader]]:
+def _readers(case: Case, rules: VolumeRules) -> Iterator[dict[str, VolumeReader]]:
     """Open the case's volumes on one common grid; only headers are read."""
+    prepare = rules.prepare
     with ExitStack() as stack:
         readers: dict[str, VolumeReader] = {}
         for name, path in case.parts.items():
             reader = stack.enter_context(VolumeReader(path))
-            readers[name] = (
-                reader if preparation.orientation is None else reader.reorient(preparation.orientation)
-            )
+            readers[name] = reader if prepare.orientation is None else reader.reorient(prepare.orientation)
         names = iter(readers)
         first = next(names)
-        if preparation.spacing_mm is not None:
-            readers[first] = _resampled(first, readers[first], preparation, spacing_mm=preparation.spacing_mm)
+        if prepare.spacing_mm is not None:
+            readers[first] = _resampled(first, readers[first], rules, spacing_mm=prepare.spacing_mm)
         for name in names:
             reader = readers[name]
-            if preparation.spacing_mm is not None and preparation.align == "none":
-                reader = _resampled(name, reader, preparation, spacing_mm=preparation.spacing_mm)
+            if prepare.spacing_mm is not None and prepare.align == "none":
+                reader = _resampled(name, reader, rules, spacing_mm=prepare.spacing_mm)
             if not reader.info.same_grid(readers[first].info):
-                if preparation.align == "none":
+                if prepare.align == "none":
                     raise _different_grids(case, first, name, readers[first].info, reader.info)
-                reader = _resampled(name, readers[name], preparation, like=readers[first])
+                reader = _resampled(name, readers[name], rules, like=readers[first])
             readers[name] = reader
         yield readers
 
 
-def _resampled(name: str, reader: VolumeReader, preparation: Preparation, **grid: Any) -> VolumeReader:
-    is_label = name in preparation.labels
+def _resampled(name: str, reader: VolumeReader, rules: VolumeRules, **grid: Any) -> VolumeReader:
+    is_label = name in rules.labels
     return reader.resample(
-        interp="vote" if is_label else preparation.interp,
-        antialias=preparation.antialias,
+        interp="vote" if is_label else rules.prepare.interp,
+        antialias=rules.prepare.antialias,
         fill_value=0 if is_label else None,
         **grid,
     )

@@ -6,11 +6,10 @@ import math
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from collections.abc import Sequence as Seq
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -19,23 +18,48 @@ from ...core.cached import cached_property
 from ...core.forks import reset_after_fork
 from ...core.workers import Workers
 from ...errors import ParameterError, SeqpipeError, SourceError, UnreadableSourceError
-from ...sampling.blocks import patch_draws
-from ...sampling.dealing import distinct, substitutes
+from ...sampling.dealing import distinct, patch_draws, substitutes
 from ...sampling.params import OnError
 from ...sequence import Sequence
 from ...video.cuda.streams import Streams
 from ...video.device import Device
 from ...video.engine.engine import available_cores
 from ...volume.disk import DiskCache
-from ..fetch import FetchedSamples
+from ...volume.info import VolumeInfo
+from ...volume.patches.grid import starts_of
+from ...volume.source import Box
 from ..lazy_engine import LazyPool
 from ..report import ReportBook
-from .case import LoadedCase, PatchRule, Preparation, cut_at, cut_patches, load_case
+from .case import LoadedCase, VolumeRules, cut_at, load_case, patch_start
 from .listing import Case
+from .options import Cache, Grid, Whole
 
-__all__ = ["CaseCache", "GridSelection", "PatchSample", "PatchSelection", "VolumeFetcher"]
+__all__ = ["CaseCache", "CropOfPatches", "PatchSample", "PatchSelection", "VolumeFetcher", "VolumeOutcome"]
 
 _TRIES: Final = 16
+
+VolumeOutcome: TypeAlias = "tuple[int, dict[str, Sequence]] | SeqpipeError | None"
+"""A sample's index and parts by name; the error to raise; or None for a sample that is left out."""
+
+
+class CropOfPatches(Protocol):
+    """Crops that are part of reading."""
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Slices, rows and columns of the result."""
+
+    def box(self, grid: tuple[int, int, int], epoch: int, index: int) -> Box:
+        """Return the window of a patch that is left.
+
+        Args:
+            grid: slices, rows and columns of the patch.
+            epoch: the epoch.
+            index: the sample.
+
+        Raises:
+            ParameterError: the patch is too small.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,116 +71,92 @@ class PatchSample:
         volume: position of the volume within the dataset.
         source: the volume's first file.
         draws: random numbers in [0, 1) that determine the patch's position.
+        start: first voxel of a patch of a grid; None if it is drawn.
+        epoch: the epoch.
     """
 
     index: int
     volume: int
     source: str
     draws: FloatArray
+    start: tuple[int, int, int] | None
+    epoch: int
 
 
 @dataclass(frozen=True, eq=False)
 class PatchSelection:
-    """The patches of a dataset.
+    """The patches of a data set: an immutable description of what is cut of which volumes.
 
     Attributes:
         cases: the volumes.
-        shapes: (slices, rows, columns, channels) of each volume's first part.
-        per_volume: patches of each volume.
-        open_volumes: number of volumes whose patches are mixed.
+        infos: header facts of each volume's first part.
+        rules: preparation of volumes, positions and padding of patches.
         seed: seed of the patches' positions.
-        preparation: orientation, spacing, alignment and dtype of volumes.
-        rule: positions and padding of patches.
     """
 
     cases: tuple[Case, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    per_volume: int
-    open_volumes: int
+    infos: tuple[VolumeInfo, ...]
+    rules: VolumeRules
     seed: int
-    preparation: Preparation
-    rule: PatchRule
+
+    @cached_property
+    def starts(self) -> tuple[IntArray, ...] | None:
+        """First voxel of each patch of each volume, int64 ``(n, 3)``; None unless a grid covers the volumes."""
+        take = self.rules.take
+        if not isinstance(take, Grid):
+            return None
+        return tuple(starts_of(info.grid, take.patch, take.overlaps) for info in self.infos)
+
+    @cached_property
+    def bounds(self) -> IntArray:
+        """Cumulative number of patches, beginning with 0."""
+        if self.starts is None:
+            return np.arange(len(self.cases) + 1) * self.rules.take.per_volume
+        return np.cumsum([0, *map(len, self.starts)])
 
     @property
     def total(self) -> int:
         """Number of samples of an epoch over all ranks; sample indices are 0 to ``total - 1``."""
-        return len(self.cases) * self.per_volume
-
-    def sample(self, index: int, epoch: int) -> PatchSample:
-        """Return one sample of an epoch by its index within the dataset."""
-        volume = index // self.per_volume
-        source = next(iter(self.cases[volume].parts.values()))
-        return PatchSample(index, volume, source, patch_draws(self.seed, epoch, index))
+        return int(self.bounds[-1])
 
     def volumes_of(self, indices: IntArray) -> IntArray:
         """Return the position within the dataset of each sample's volume."""
-        return indices // self.per_volume
+        volumes: IntArray = np.searchsorted(self.bounds, indices, side="right") - 1
+        return volumes
 
-    def cut(self, case: LoadedCase, sample: PatchSample) -> tuple[dict[str, Sequence], str]:
-        """Return a sample's patch of each part, and a note if it was cut anywhere."""
-        return cut_patches(case, self.rule, self.preparation.labels, sample.draws)
+    def sample(self, index: int, epoch: int) -> PatchSample:
+        """Return one sample of an epoch by its index within the dataset."""
+        volume = int(self.volumes_of(np.array([index]))[0])
+        source = next(iter(self.cases[volume].parts.values()))
+        start = None
+        if self.starts is not None:
+            depth, height, width = self.starts[volume][index - self.bounds[volume]].tolist()
+            start = depth, height, width
+        return PatchSample(index, volume, source, patch_draws(self.seed, epoch, index), start, epoch)
 
-    def bytes_of(self, volume: int) -> int:
-        """Return the approximate size of a sample in bytes, as if all parts were float32."""
-        shape = self.shapes[volume]
-        voxels = math.prod(self.rule.patch or shape[-4:-1])
-        return voxels * math.prod(shape[:-4]) * shape[-1] * 4 * len(self.cases[volume].parts)
+    def nbytes(self, indices: IntArray, size: tuple[int, ...] | None = None) -> int:
+        """Return the approximate size of samples in bytes, as if all parts were float32.
+
+        Args:
+            indices: the samples.
+            size: slices, rows and columns of the result; those of patches by default.
+        """
+        total = 0
+        for volume in self.volumes_of(indices).tolist():
+            shape = self.infos[volume].shape
+            voxels = math.prod(size or self.rules.take.patch or shape[-4:-1])
+            total += voxels * math.prod(shape[:-4]) * shape[-1] * 4 * len(self.cases[volume].parts)
+        return total
 
     @cached_property
     def facts(self) -> dict[str, object]:
         """Everything that determines the samples, as plain values by name."""
         return {
             "files": [case.key for case in self.cases],
-            "shapes": [list(shape) for shape in self.shapes],
-            "preparation": [repr({**vars(self.preparation), "labels": sorted(self.preparation.labels)})],
-            "sampler": repr(self.rule),
-            "patches": [self.per_volume, self.open_volumes],
+            "shapes": [list(info.shape) for info in self.infos],
+            "preparation": [repr(self.rules.prepare), *self.rules.labels],
+            "patches": repr(self.rules.take),
         }
-
-
-@dataclass(frozen=True, eq=False)
-class GridSelection(PatchSelection):
-    """The overlapping patches that cover each volume, in order.
-
-    Attributes:
-        starts: first voxel of each patch of each volume, int64 ``(n, 3)``.
-    """
-
-    starts: tuple[IntArray, ...] = ()
-
-    @cached_property
-    def bounds(self) -> IntArray:
-        """Cumulative number of patches, beginning with 0."""
-        return np.cumsum([0, *map(len, self.starts)])
-
-    @property
-    def total(self) -> int:
-        """Number of patches."""
-        return int(self.bounds[-1])
-
-    def volumes_of(self, indices: IntArray) -> IntArray:
-        """See :meth:`PatchSelection.volumes_of`."""
-        volumes: IntArray = np.searchsorted(self.bounds, indices, side="right") - 1
-        return volumes
-
-    def sample(self, index: int, epoch: int) -> PatchSample:
-        """See :meth:`PatchSelection.sample`; its draws are the first voxel."""
-        del epoch
-        volume = int(self.volumes_of(np.array([index]))[0])
-        source = next(iter(self.cases[volume].parts.values()))
-        start = self.starts[volume][index - self.bounds[volume]]
-        return PatchSample(index, volume, source, start.astype(np.float64))
-
-    def cut(self, case: LoadedCase, sample: PatchSample) -> tuple[dict[str, Sequence], str]:
-        """See :meth:`PatchSelection.cut`."""
-        start = [int(position) for position in sample.draws]
-        patch = self.rule.patch or case.grid
-        return cut_at(case, start, patch, self.rule, self.preparation.labels), ""
-
-    @cached_property
-    def facts(self) -> dict[str, object]:
-        """See :attr:`PatchSelection.facts`."""
-        return {**super().facts, "grid": [starts.tolist() for starts in self.starts]}
 
 
 class _CacheEntry:
@@ -177,23 +177,17 @@ class CaseCache:
 
     Args:
         selection: the dataset's volumes.
-        min_volumes: number of volumes that are always kept.
-        limit_bytes: memory limit beyond these.
-        disk: cache on disk, or None.
+        options: limits.
         gpu: number of the GPU whose memory holds the volumes; None for main memory.
     """
 
-    def __init__(
-        self,
-        selection: PatchSelection,
-        min_volumes: int,
-        limit_bytes: int,
-        disk: DiskCache | None = None,
-        gpu: int | None = None,
-    ) -> None:
-        self._selection, self._disk = selection, disk
-        self._min_volumes, self._limit_bytes = min_volumes, limit_bytes
-        self.gpu = gpu
+    def __init__(self, selection: PatchSelection, options: Cache, gpu: int | None = None) -> None:
+        self._selection, self._options, self.gpu = selection, options, gpu
+        self._min_volumes = 2 * selection.rules.take.mix  # which are always kept
+        self._limit_bytes = int(options.gib * 2**30)
+        self._disk: DiskCache | None = None
+        if options.dir is not None:
+            self._disk = DiskCache(options.dir, int(options.dir_gib * 2**30), options.compression)
         self.counts: Counter[str] = Counter()
         self.after_fork()
         reset_after_fork(self)
@@ -215,17 +209,32 @@ class CaseCache:
             self._evict()
         with entry.lock:
             if entry.result is None:
-                with self._lock:
-                    self.counts["volumes"] += 1
                 entry.result = self._load(self._selection.cases[volume])
             if isinstance(entry.result, SeqpipeError):
                 raise entry.result
             return entry.result
 
-    def _load(self, case: Case) -> LoadedCase | SeqpipeError:
+    @property
+    def reads_boxes(self) -> bool:
+        """Whether windows of volumes can be read alone: nothing keeps whole volumes, and none is resampled."""
+        prepare, take = self._selection.rules.prepare, self._selection.rules.take
+        is_kept = self._limit_bytes or self._disk is not None or self.gpu is not None
+        return isinstance(take, Whole) and not is_kept and prepare.crop_above is None
+
+    def window(self, volume: int, box: Box) -> LoadedCase:
+        """Return a window of a volume, which is read from the files and not kept.
+
+        Raises:
+            SeqpipeError: it cannot be read.
+        """
+        loaded = self._load(self._selection.cases[volume], box)
+        if isinstance(loaded, SeqpipeError):
+            raise loaded
+        return loaded
+
+    def _load(self, case: Case, box: Box | None = None) -> LoadedCase | SeqpipeError:
         try:
-            loaded = load_case(case, self._selection.preparation, self._selection.rule, self._disk)
-            return loaded if self.gpu is None else loaded.on_gpu(self.gpu)
+            loaded = load_case(case, self._selection.rules, self._disk, box)
         except ParameterError as error:  # the arguments were checked before: it is about this file
             source = error.source or case.key
             return UnreadableSourceError(
@@ -234,13 +243,15 @@ class CaseCache:
         except SeqpipeError as error:
             error.source = error.source or case.key
             return error
+        finally:
+            with self._lock:
+                self.counts["volumes"] += 1
+        with self._lock:
+            self.counts["voxels"] += loaded.voxels
+        return loaded if self.gpu is None else loaded.on_gpu(self.gpu)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CaseCache, (self._selection, self._min_volumes, self._limit_bytes, self._disk, self.gpu)
-
-    def of_selection(self, selection: PatchSelection) -> CaseCache:
-        """Return an empty cache for another selection, with the same limits."""
-        return CaseCache(selection, self._min_volumes, self._limit_bytes, self._disk, self.gpu)
+        return CaseCache, (self._selection, self._options, self.gpu)
 
     def clear(self) -> None:
         """Drop all volumes."""
@@ -265,7 +276,7 @@ class _LazyWorkers(LazyPool[Workers]):
 
     def make(self) -> Workers:
         """See :meth:`LazyPool.make`."""
-        return Workers(self._threads or available_cores(), "seqpipe-volume")
+        return Workers(self.threads_for(self._threads) or available_cores(), "seqpipe-volume")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _LazyWorkers, (self._threads,)
@@ -308,18 +319,6 @@ class _Uploads:
         return _Uploads, ()  # a lock and streams belong to their process
 
 
-class _PendingCuts:
-    """Patches that worker threads are cutting."""
-
-    def __init__(self, futures: Seq[Any]) -> None:
-        self.futures = futures
-
-    def cancel(self) -> None:
-        """Cancel patches that no thread has started."""
-        for future in self.futures:
-            future.cancel()
-
-
 @contextmanager
 def _finished_on(gpu: int | None) -> Iterator[None]:
     """Run a block on a GPU, if any, and wait for its work, since consumers of the arrays may use another stream."""
@@ -332,117 +331,65 @@ def _finished_on(gpu: int | None) -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False)
-class _PendingCase:
-    """Samples that are being read."""
+class _PendingCuts:
+    """Samples that worker threads are cutting."""
 
-    epoch: int
     samples: tuple[PatchSample, ...]
-    size: int
-    read: _PendingCuts
+    crop: CropOfPatches | None
+    futures: tuple[Any, ...]
     engine: Workers
 
+    def cancel(self) -> None:
+        """Cancel samples that no thread has started."""
+        for future in self.futures:
+            future.cancel()
 
-@dataclass(frozen=True, eq=False)
+
 class VolumeFetcher:
-    """Reads samples; the counterpart of :class:`seqpipe.readers.fetch.Fetcher` for volumes.
+    """Reads samples by their indices. Unreadable ones are raised, left out, or substituted; up to 16 are tried.
 
-    Unreadable samples are raised, left out, or substituted; up to 16 samples are tried.
-
-    Attributes:
+    Args:
         selection: the patch of each sample.
-        cache: the volumes in memory.
-        engine: the worker threads.
+        options: caches and threads.
         device: device of the samples.
         on_error: policy for unreadable samples.
         book: records losses.
     """
 
-    selection: PatchSelection
-    cache: CaseCache
-    engine: _LazyWorkers
-    device: Device
-    on_error: OnError
-    book: ReportBook
-    _upload: _Uploads = field(default_factory=_Uploads, init=False)
+    def __init__(
+        self, selection: PatchSelection, options: Cache, device: Device, on_error: OnError, book: ReportBook
+    ) -> None:
+        self.selection, self.device, self.book = selection, device, book
+        self.cache = CaseCache(selection, options, device.number if options.device == "cuda" else None)
+        self.engine = _LazyWorkers(options.threads)
+        self._on_error, self._upload = on_error, _Uploads()
 
-    @classmethod
-    def of(
-        cls,
-        selection: PatchSelection,
-        threads: int | None,
-        device: Device,
-        on_error: OnError,
-        book: ReportBook,
-        cache_bytes: int,
-        disk: DiskCache | None,
-        *,
-        on_gpu: bool = False,
-    ) -> VolumeFetcher:
-        """Return the fetcher of a selection.
+    def begin(self, epoch: int, indices: IntArray, crop: CropOfPatches | None = None) -> _PendingCuts:
+        """Start to read samples, of which a crop may leave a part."""
+        return self._begun(tuple(self.selection.sample(index, epoch) for index in indices.tolist()), crop)
 
-        Args:
-            selection: the patches.
-            threads: number of threads; None for one per core.
-            device: device of the samples.
-            on_error: policy for unreadable samples.
-            book: records losses.
-            cache_bytes: memory limit of cached volumes beyond those in use.
-            disk: cache on disk, or None.
-            on_gpu: whether the memory of the device, a GPU, holds cached volumes.
-        """
-        gpu = device.number if on_gpu else None
-        cache = CaseCache(selection, 2 * selection.open_volumes, cache_bytes, disk, gpu)
-        return cls(selection, cache, _LazyWorkers(threads), device, on_error, book)
-
-    def of_selection(self, selection: PatchSelection) -> VolumeFetcher:
-        """Return a fetcher of other samples of the same volumes, with the same threads and limits."""
-        return replace(self, selection=selection, cache=self.cache.of_selection(selection))
-
-    def size(self, epoch: int, indices: IntArray) -> int:  # noqa: ARG002  the same in all epochs
-        """Return the approximate size of samples in bytes."""
-        volumes = self.selection.volumes_of(indices)
-        return sum(self.selection.bytes_of(int(volume)) for volume in volumes)
-
-    @property
-    def largest(self) -> int:
-        """Approximate largest size of a sample in bytes."""
-        return max(self.selection.bytes_of(volume) for volume in range(len(self.selection.cases)))
-
-    def begin(self, epoch: int, indices: IntArray, *, stack: bool = True) -> _PendingCase:
-        """Start to read samples."""
-        del stack
-        samples = tuple(self.selection.sample(index, epoch) for index in indices.tolist())
+    def _begun(self, samples: tuple[PatchSample, ...], crop: CropOfPatches | None) -> _PendingCuts:
         workers = self.engine.get()
-        # volumes are loaded first, one per task: otherwise all threads would wait for the first volume's patches
-        for volume in dict.fromkeys(sample.volume for sample in samples):
-            workers.submit(partial(self._preload, volume))
-        cuts = _PendingCuts([workers.submit(partial(self._uploaded, sample)) for sample in samples])
-        return _PendingCase(epoch, samples, self.size(epoch, indices), cuts, workers)
+        if crop is None or not self.cache.reads_boxes:
+            # volumes are loaded first, one per task: otherwise all threads would wait for the first volume's patches
+            for volume in dict.fromkeys(sample.volume for sample in samples):
+                workers.submit(partial(self._preload, volume))
+        cuts = tuple(workers.submit(partial(self._uploaded, sample, crop)) for sample in samples)
+        return _PendingCuts(samples, crop, cuts, workers)
 
-    def prepare(self, epoch: int, indices: IntArray) -> None:
-        """Do nothing: choosing patches takes little time."""
-
-    def finish(self, pending: _PendingCase) -> FetchedSamples:
+    def finish(self, pending: _PendingCuts) -> list[VolumeOutcome]:
         """Wait for samples, and apply ``on_error`` to unreadable ones."""
-        outcomes: list[Any] = []
-        for sample, future in zip(pending.samples, pending.read.futures, strict=True):
+        if pending.engine is not self.engine.get():
+            # the data set was closed, or this is a forked process: what was begun never finishes
+            pending = self._begun(pending.samples, pending.crop)
+        outcomes: list[VolumeOutcome] = []
+        for sample, future in zip(pending.samples, pending.futures, strict=True):
             result = future.result()
             if isinstance(result, SeqpipeError):
-                outcomes.append(self._lost(pending.epoch, sample, result))
+                outcomes.append(self._lost(sample, pending.crop, result))
             else:
-                outcomes.append((sample, self._on_device(result)))
-        return FetchedSamples(tuple(outcomes))
-
-    def single(self, sample: PatchSample) -> dict[str, Sequence]:
-        """Read one sample.
-
-        Raises:
-            SourceError: the sample cannot be read.
-        """
-        result = self._cut(sample)
-        if isinstance(result, SeqpipeError):
-            raise result
-        return self._on_device(result)
+                outcomes.append((sample.index, self._on_device(result)))
+        return outcomes
 
     def _preload(self, volume: int) -> None:
         try:
@@ -450,12 +397,17 @@ class VolumeFetcher:
         except SeqpipeError:
             return  # cached, and returned by _cut
 
-    def _cut(self, sample: PatchSample) -> dict[str, Sequence] | SeqpipeError:
+    def _cut(self, sample: PatchSample, crop: CropOfPatches | None) -> dict[str, Sequence] | SeqpipeError:
         selection = self.selection
         try:
-            case = self.cache.get(sample.volume)
-            with _finished_on(self.cache.gpu):
-                parts, note = selection.cut(case, sample)
+            if crop is not None and self.cache.reads_boxes:
+                box = crop.box(selection.infos[sample.volume].grid, sample.epoch, sample.index)
+                case, note = self.cache.window(sample.volume, box), ""
+                parts = cut_at(case, (0, 0, 0), case.grid, selection.rules)
+            else:
+                case = self.cache.get(sample.volume)
+                with _finished_on(self.cache.gpu):
+                    parts, note = self._patch(case, sample, crop)
         except SeqpipeError as error:
             return error
         if note:
@@ -464,9 +416,24 @@ class VolumeFetcher:
             self.book.note(source, "labels rounded", rounded)
         return {name: part.as_sample(-1, sample.index) for name, part in parts.items()}
 
-    def _uploaded(self, sample: PatchSample) -> dict[str, Sequence] | SeqpipeError:
+    def _patch(
+        self, case: LoadedCase, sample: PatchSample, crop: CropOfPatches | None
+    ) -> tuple[dict[str, Sequence], str]:
+        """Return a sample's patch of each part, and a note if it was cut anywhere."""
+        rules, note = self.selection.rules, ""
+        size, start = rules.take.patch or case.grid, sample.start
+        if start is None:
+            start, note = patch_start(case, rules, sample.draws)
+        if crop is not None:
+            box = crop.box(size, sample.epoch, sample.index).shifted(start)
+            start, size = box.start, box.shape
+        return cut_at(case, start, size, rules), note
+
+    def _uploaded(
+        self, sample: PatchSample, crop: CropOfPatches | None
+    ) -> dict[str, Sequence] | SeqpipeError:
         """A sample where samples are to be, by one of the threads; or why it cannot be read."""
-        cut = self._cut(sample)
+        cut = self._cut(sample, crop)
         if isinstance(cut, SeqpipeError) or self.device.kind == "cpu":
             return cut
         number = self.device.number
@@ -482,20 +449,20 @@ class VolumeFetcher:
             name: part.with_pixels(to_cupy(part.data, number), part.layout) for name, part in parts.items()
         }
 
-    def _lost(self, epoch: int, sample: PatchSample, error: SeqpipeError) -> Any:
+    def _lost(self, sample: PatchSample, crop: CropOfPatches | None, error: SeqpipeError) -> VolumeOutcome:
         """Return what replaces an unreadable sample: the error to raise, a substitute, or None."""
-        if self.on_error == "raise" or not isinstance(error, SourceError):
+        if self._on_error == "raise" or not isinstance(error, SourceError):
             self.book.note(sample.source, "sample raised", error)
             return error
-        if self.on_error == "skip":
+        if self._on_error == "skip":
             self.book.note(sample.source, "sample left out", error)
             return None
         selection = self.selection
-        candidates = substitutes(selection.seed, epoch, sample.index, selection.total)
+        candidates = substitutes(selection.seed, sample.epoch, sample.index, selection.total)
         for index in distinct(candidates, selection.volumes_of(candidates), sample.volume)[:_TRIES].tolist():
-            other = selection.sample(index, epoch)
-            if not isinstance(result := self._cut(other), SeqpipeError):
+            other = selection.sample(index, sample.epoch)
+            if not isinstance(result := self._cut(other, crop), SeqpipeError):
                 self.book.note(sample.source, "sample substituted", error)
-                return other, self._on_device(result)
+                return other.index, self._on_device(result)
         self.book.note(sample.source, "sample left out", error)
         return None

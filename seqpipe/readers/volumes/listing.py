@@ -7,16 +7,26 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from ...core.keywords import refuses_unknown
 from ...core.param import check_list, check_path
-from ...errors import ManifestError, ParameterError, SourceNotFoundError, UnreadableSourceError
+from ...errors import (
+    ManifestError,
+    ParameterError,
+    SourceNotFoundError,
+    UnreadableSourceError,
+    described_type,
+)
 from ..manifest import bad_line, text_of
 from ..params import one_source
 
-__all__ = ["IMAGE", "LABEL", "Case", "in_fold", "list_cases", "subject_of"]
+__all__ = ["IMAGE", "LABEL", "Case", "Cases", "cases", "in_fold", "subject_of"]
 
 IMAGE: Final = "image"
 LABEL: Final = "label"
@@ -54,40 +64,137 @@ class Case(NamedTuple):
     subject: str
 
 
-def list_cases(
-    files: Iterable[Any] | None,
-    file_root: Any,
-    manifest: Any,
-    labels: Iterable[Any] | None,
-    subjects: Iterable[str] | None,
-) -> list[Case]:
-    """List volumes from one of ``files``, ``file_root`` and ``manifest``; see :class:`seqpipe.readers.Volume`.
+@dataclass(frozen=True)
+class Cases:
+    """Volumes before they are read: images and labels of each case, with its subject.
+
+    ``cases[10:]``, ``cases[rank::world]`` and :meth:`fold` are parts of it.
+
+    Attributes:
+        entries: the cases.
+        label_names: names of the parts that hold labels, in the order of the parts.
+    """
+
+    entries: tuple[Case, ...]
+    label_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """The number of cases."""
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self.entries)
+
+    def __getitem__(self, part: slice) -> Cases:
+        return replace(self, entries=self.entries[part])
+
+    def fold(self, number: int, count: int, *, validation: bool = False) -> Cases:
+        """Return the cases outside of a fold, or with ``validation`` those in it; a subject is in one fold.
+
+        Args:
+            number: number of the fold.
+            count: number of folds.
+            validation: whether to return the cases of the fold itself.
+
+        Raises:
+            ParameterError: the fold does not exist, or leaves no case.
+        """
+        are_whole = all(isinstance(n, (int, np.integer)) for n in (number, count))
+        if not are_whole or not 0 <= number < count:
+            raise ParameterError(
+                f"fold({number!r}, {count!r}) is not valid",
+                source="cases",
+                allowed="whole numbers, 0 ≤ number < count",
+            )
+        chosen = tuple(one for one in self.entries if in_fold(one.subject, (number, count)) == validation)
+        if not chosen:
+            raise ParameterError(
+                f"fold({number}, {count}) leaves no volume of {len(self)}",
+                source="cases",
+                advice="Use fewer folds, or more subjects",
+            )
+        return replace(self, entries=chosen)
+
+
+@refuses_unknown("seqpipe.cases")
+def cases(
+    source: Any = None,
+    *,
+    files: Iterable[Any] | None = None,
+    file_root: str | os.PathLike[str] | None = None,
+    manifest: str | os.PathLike[str] | None = None,
+    labels: Iterable[str | os.PathLike[str]] | None = None,
+    label_names: Iterable[str] = (LABEL,),
+    subjects: Iterable[str] | None = None,
+) -> Cases:
+    """List volumes with their labels and subjects, before they are read.
+
+    Args:
+        source: a folder, a CSV or TSV manifest, one volume, or a list of paths or of mappings of names to paths; or one
+            of the next three.
+        files: paths and URLs of images; or mappings of names to these, such as ``{"t1": …, "t2": …, "label": …}``.
+        file_root: a folder with the subfolders ``images`` and ``labels`` (or ``imagesTr`` and ``labelsTr``), in which
+            files of the same name belong together, or, as in nnU-Net's folders, ``case_0000`` and the label ``case``;
+            if there is a ``case_0001``, the parts are ``image_0000`` and ``image_0001``. Or a folder of images.
+        manifest: a CSV or TSV file; its columns are the parts, such as ``image`` and ``label``, and ``subject``.
+        labels: for a list of paths: the labels of each.
+        label_names: names of the parts that hold labels: whole numbers, resampled by vote, padded with 0, and marked as
+            labels (:attr:`seqpipe.Sequence.kind`), so that no operator computes new classes. Floats within 0.01, or
+            half a step of the file's slope, of a whole number are rounded, and reported. The name ``"label"`` may be
+            absent from the parts, others may not.
+        subjects: for a list: the subject of each, for folds; by default the name of its first file.
 
     Raises:
-        ParameterError: not exactly one source is given, or lists have different lengths.
+        ParameterError: not exactly one source is given, lists have different lengths, or a label has no part.
         ManifestError: a line of the manifest is not valid.
         SourceError: the folder does not exist or contains no volume.
     """
-    source = one_source({"files": files, "file_root": file_root, "manifest": manifest})
-    if files is None and (labels is not None or subjects is not None):
+    named = {"source": source, "files": files, "file_root": file_root, "manifest": manifest}
+    given = one_source(named)
+    if given == "source":
+        ((given, value),) = _kind_of(source).items()
+        named[given] = value
+    if given != "files" and (labels is not None or subjects is not None):
         name = "labels" if labels is not None else "subjects"
-        raise ParameterError(f"{name} and {source} exclude one another", allowed=f"{name} with files")
-    if files is not None:
-        cases = _of_files(files, labels, subjects)
-    elif file_root is not None:
-        cases = _of_folder(check_path("file_root", file_root))
+        raise ParameterError(f"{name} and {given} exclude one another", allowed=f"{name} with files")
+    if given == "files":
+        found = _of_files(named["files"], labels, subjects)
+    elif given == "file_root":
+        found = _of_folder(check_path("file_root", named["file_root"]))
     else:
-        cases = _of_manifest(check_path("manifest", manifest))
-    names = set(cases[0].parts)
-    for case in cases:
-        if set(case.parts) != names:
+        found = _of_manifest(check_path("manifest", named["manifest"]))
+    first = found[0].parts
+    for case in found:
+        if set(case.parts) != set(first):
             raise ParameterError(
                 f"the parts {', '.join(case.parts)} differ from those of the first volume",
                 source=case.key,
-                allowed=", ".join(cases[0].parts),
+                allowed=", ".join(first),
                 advice="Every volume needs the same images and labels",
             )
-    return cases
+    names = check_list("label_names", label_names, "a list of names")
+    if unknown := [name for name in names if name not in first and name != LABEL]:
+        raise ParameterError(f"label_names has {unknown[0]!r}, which is not a part", allowed=", ".join(first))
+    return Cases(tuple(found), tuple(name for name in first if name in names))
+
+
+def _kind_of(source: Any) -> dict[str, Any]:
+    if isinstance(source, Mapping):
+        return {"files": [source]}
+    if isinstance(source, (str, os.PathLike)):
+        text = str(os.fspath(source))
+        if text.lower().endswith((".csv", ".tsv")):
+            return {"manifest": text}
+        folder = Path(text)
+        is_root = folder.is_dir() and not text.rstrip("/").lower().endswith(".zarr")
+        return {"file_root": text} if is_root else {"files": [text]}
+    if isinstance(source, Iterable):
+        return {"files": source}
+    raise ParameterError(
+        f"source is {described_type(source)}",
+        source="volumes",
+        allowed="a folder, a manifest, a volume, a list of paths or of mappings, or seqpipe.cases(…)",
+    )
 
 
 def in_fold(subject: str, fold: tuple[int, int]) -> bool:

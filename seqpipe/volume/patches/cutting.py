@@ -18,53 +18,23 @@ import numpy as np
 
 from ...array import FloatArray, IntArray, namespace
 from ...core.native import load_functions
-from ...core.padding import PAD_MODES, PadMode, source_indices
-from ...core.param import choice
+from ...core.padding import PadMode, source_indices
 from ...errors import ParameterError, UnreadableSourceError
 from ...sequence import Sequence
 from ..source import AnyArray
 from ..space import moved
 
 __all__ = [
-    "PATCH_PAD",
     "ClassIndex",
     "WeightIndex",
     "centered",
-    "check_patch_size",
     "cut_patch",
     "uniform_start",
 ]
 
-PATCH_PAD: Final = choice(
-    "pad_mode",
-    "How a volume smaller than a patch is padded on both sides; 'none' refuses it",
-    PAD_MODES,
-)
-
-_MOST_AXIS: Final = 1 << 20
 _DIRECT_CLASSES: Final = 4096  # numbers below it are counted without a list of those that occur
 _MOST_CLASSES: Final = 1 << 16
 _MOST_COUNTS: Final = 2 << 30  # bytes
-
-
-def check_patch_size(patch_size: Any) -> tuple[int, int, int]:
-    """Return the slices, rows and columns of a patch.
-
-    Raises:
-        ParameterError: ``patch_size`` is neither a positive integer nor three of them.
-    """
-    try:
-        sizes = (patch_size,) * 3 if isinstance(patch_size, (int, np.integer)) else tuple(patch_size)
-    except TypeError:
-        sizes = ()
-    if len(sizes) != 3 or not all(
-        isinstance(s, (int, np.integer)) and not isinstance(s, bool) and 1 <= s <= _MOST_AXIS for s in sizes
-    ):
-        raise ParameterError(
-            f"patch_size={patch_size!r} is not valid",
-            allowed="a whole number of at least 1, or three: slices, rows and columns",
-        )
-    return int(sizes[0]), int(sizes[1]), int(sizes[2])
 
 
 def uniform_start(draws: Seq[float], grid: Seq[int], patch: Seq[int]) -> tuple[int, int, int]:
@@ -115,7 +85,7 @@ def cut_patch(
             f"the patch of {'×'.join(map(str, patch))} voxels at {tuple(start)} is not in the volume of "
             f"{'×'.join(map(str, grid))}",
             source=sequence.source,
-            advice="Choose a pad_mode such as 'constant' or 'edge'",
+            advice="Choose a pad such as 'constant' or 'edge'",
         )
     cut = (*[slice(None)] * first_axis, *(slice(*span) for span in spans))
     xp = namespace(sequence.data)
@@ -171,7 +141,7 @@ class ClassIndex:
                 f"there are {len(classes):,} different labels",
                 source=source or None,
                 allowed=f"{min(_MOST_CLASSES, _MOST_COUNTS // (8 * max(1, rows))):,} in a volume of this size",
-                advice="Choose sampler='uniform', or a map of weights (sampler='weighted')",
+                advice="Choose around='uniform', or a map of weights (around='weighted')",
             )
         plain = plain.astype(np.uint8 if len(classes) <= 256 else np.uint16, copy=False)
         per_row = _row_counts(plain.reshape(rows, columns), len(classes))

@@ -18,12 +18,12 @@ from .common import (
     A,
     C,
     Found,
-    case_volumes,
     clips,
     epochs_of,
     of_samples,
     of_tensor,
     videos,
+    volumes,
 )
 
 CHAINS: dict[str, tuple[Any, ...]] = {
@@ -116,7 +116,7 @@ def resumed_chains() -> Found:
 
 @job("state/positions and fingerprints", changes=STATE)
 def states() -> Found:
-    for data in (clips(), clips().map(MOVING), case_volumes(Patch(4), shuffle=True)):
+    for data in (clips(), clips().map(MOVING), volumes(Patch(4), shuffle=True)):
         with data.batch(2) as batches:
             for epoch in EPOCHS:
                 yield epoch, {"state": next(batches.epoch(epoch)).state}

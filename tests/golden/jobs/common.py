@@ -11,9 +11,9 @@ import numpy as np
 
 import seqpipe
 from seqpipe import Clip, Dataset, Decode, OutputSpec, Segments, ops
+from seqpipe.dataset.volumes import Cases
 from seqpipe.parts import Labels
 from seqpipe.pipeline import Pipeline
-from seqpipe.readers import Volume
 
 A, B, C = "videos/0/a.mp4", "videos/0/b.mp4", "videos/1/c.mkv"
 EPOCHS = (0, 1)
@@ -63,17 +63,15 @@ def clips(**options: Any) -> Dataset:
     return videos(**{**given, **options})
 
 
-def _cases(*names: str) -> list[dict[str, str]]:
-    return [{name: f"volumes/{name}_{number}.nii.gz" for name in names} for number in range(3)]
+def listed_cases(*names: str, **options: Any) -> Cases:
+    """The cases of the golden media, with some of their parts."""
+    files = [{name: f"volumes/{name}_{number}.nii.gz" for name in names} for number in range(3)]
+    return seqpipe.cases(files, **options)
 
 
-def case_volumes(take: Any, names: tuple[str, ...] = ("t1", "label"), **options: Any) -> Dataset:
-    """A data set of volumes."""
-    return seqpipe.volumes(_cases(*names), take, **options)
-
-
-def volumes(names: tuple[str, ...] = ("t1", "label"), **options: Any) -> Volume:
-    return Volume(files=_cases(*names), **options)
+def volumes(take: Any = None, names: tuple[str, ...] = ("t1", "label"), **options: Any) -> Dataset:
+    """A data set of volumes; options are those of ``volumes``."""
+    return seqpipe.volumes(listed_cases(*names), take, **options)
 
 
 def epochs_of(data: Dataset, batch_size: int | None = None, **options: Any) -> Found:
@@ -85,13 +83,21 @@ def epochs_of(data: Dataset, batch_size: int | None = None, **options: Any) -> F
                 yield epoch, of_samples(batch)
 
 
-def volumes_of(data: Volume, batch_size: int) -> Found:
+def volumes_of(data: Dataset, batch_size: int) -> Found:
     """The batches of two epochs of a data set of volumes, which is closed then."""
     with data:
         for epoch in EPOCHS:
-            data.set_epoch(epoch)
-            for batch in data.batches(batch_size):
-                yield epoch, {"index": next(iter(batch.values())).indices, **of_sample(batch)}
+            for batch in data.batch(batch_size).epoch(epoch):
+                yield epoch, {"index": batch.index, **of_sample(voxels_of(batch))}
+
+
+def voxels_of(samples: Any) -> dict[str, Any]:
+    """The parts of a sample or a batch that hold voxels."""
+    return {
+        name: part
+        for name, part in samples.items()
+        if hasattr(part, "with_pixels") or hasattr(part, "sequences")
+    }
 
 
 def outputs_of(pipe: Pipeline) -> Found:
