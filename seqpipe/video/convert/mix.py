@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import cv2
@@ -15,7 +15,7 @@ from .output import OutputSpec
 from .scratch import ConversionScratch
 from .surface import Plane
 
-__all__ = ["Mixer"]
+__all__ = ["Mixer", "half_table", "scale_and_shift", "statistics"]
 
 _PEAK_16: Final = 65535
 # OpenCV's maximum vector width in pixels. Its scalar loop for a remainder rounds one of some 100,000 values
@@ -125,9 +125,8 @@ class Mixer:
 
     def _to_float(self, output: OutputSpec) -> Iterator[_MixStep]:
         channels, wanted = self._shape[2], np.dtype(output.dtype)
-        mean, std = _by_channel(output.mean, 0.0, channels), _by_channel(output.std, 1.0, channels)
-        normalization = _normalize_half if wanted == np.float16 else _normalize_single
-        scaling = [normalization(*statistics) for statistics in zip(mean, std, strict=True)]
+        normalize = _normalize_half if wanted == np.float16 else _normalize_single
+        scaling = [normalize(*pair) for pair in statistics(output, channels)]
         if channels > 1:
             yield _MixStep(_split, self._planar, np.dtype(np.uint16))
         yield _MixStep(partial(_apply_per_channel, scaling, self._planar), self._planar, wanted)
@@ -135,10 +134,13 @@ class Mixer:
             yield _MixStep(_interleave, self._shape, wanted)
 
 
-def _by_channel(values: float | tuple[float, ...] | None, default: float, channels: int) -> tuple[float, ...]:
-    if isinstance(values, tuple):
-        return values
-    return (default if values is None else values,) * channels
+def statistics(output: OutputSpec, channels: int) -> list[tuple[float, float]]:
+    """Return mean and standard deviation of each channel of a float output, in units of its values."""
+    mean, std = (
+        values if isinstance(values, tuple) else (default if values is None else values,) * channels
+        for values, default in ((output.mean, 0.0), (output.std, 1.0))
+    )
+    return list(zip(mean, std, strict=True))
 
 
 def _permutation(matrix: FloatArray) -> tuple[int, ...] | None:
@@ -149,8 +151,13 @@ def _permutation(matrix: FloatArray) -> tuple[int, ...] | None:
     return order if np.array_equal(matrix, plain) else None
 
 
+def scale_and_shift(mean: float, std: float) -> tuple[np.float32, np.float32]:
+    """Return the factor and the summand that normalize 16-bit values to float32."""
+    return np.float32(1 / (_PEAK_16 * std)), np.float32(-mean / std)
+
+
 def _normalize_single(mean: float, std: float) -> Callable[[Plane, Plane], object]:
-    scale, shift = np.float32(1 / (_PEAK_16 * std)), np.float32(-mean / std)
+    scale, shift = scale_and_shift(mean, std)
 
     def scaled(plane: Plane, target: Plane) -> None:
         np.multiply(plane, scale, out=target)
@@ -160,10 +167,18 @@ def _normalize_single(mean: float, std: float) -> Callable[[Plane, Plane], objec
     return scaled
 
 
-def _normalize_half(mean: float, std: float) -> Callable[[Plane, Plane], object]:
-    """Normalize by a lookup table, three times faster than NumPy's conversion; overflow becomes infinity."""
+@lru_cache(maxsize=32)
+def half_table(mean: float, std: float) -> Plane:
+    """Return the normalized float16 of every 16-bit value; overflow becomes infinity."""
     with np.errstate(over="ignore"):
-        table = ((np.arange(_PEAK_16 + 1) / _PEAK_16 - mean) / std).astype(np.float16)
+        table: Plane = ((np.arange(_PEAK_16 + 1) / _PEAK_16 - mean) / std).astype(np.float16)
+    table.flags.writeable = False  # the cache shares it
+    return table
+
+
+def _normalize_half(mean: float, std: float) -> Callable[[Plane, Plane], object]:
+    """Normalize by a lookup table, three times faster than NumPy's conversion."""
+    table = half_table(mean, std)
     # The table has all 16-bit values; the mode "clip" only saves NumPy a copy of the target.
     return lambda plane, target: np.take(table, plane, out=target, mode="clip")
 

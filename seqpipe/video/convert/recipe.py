@@ -5,17 +5,20 @@ Views, buffers, weights and calls are bound once; converting a frame only runs t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from ...array import FloatArray
 from ...errors import SourceError
 from ..probe.info import StreamInfo
 from .chroma import ChromaAxis, ChromaGrid
 from .color import ColorSpec, chroma_offset, output_matrix
+from .compiled import ColorKernel, is_compiled
 from .geometry import Placement
 from .mix import Mixer
 from .orient import PlaneTransform, ScaledPlanes, UnscaledPlanes, oriented
@@ -57,7 +60,7 @@ class Recipe:
         form = surface.format
         self._format, self._shape = form, surface.planes[0].shape
         placement = placement.on((info.width, info.height), (surface.width, surface.height))
-        self._bands: list[tuple[tuple[slice, ...], PlaneTransform, Mixer]] = []
+        self._bands: list[tuple[tuple[slice, ...], Callable[[Seq[Plane], Plane], object]]] = []
         if output.rounded is not None and placement.window is not None:
             self._bands.append(_rounded_window(info, color, output, placement, surface, scratch))
             return
@@ -76,6 +79,12 @@ class Recipe:
         dtype: np.dtype[Any] = np.dtype(np.uint16 if wide else np.uint8)
         unit = 2 ** (form.bits - 8) if coded else 257
 
+        compiled = is_compiled(matrix)
+        if compiled and not (placement.is_scaled or placement.flipped or placement.quarter_turns):
+            grids = _grids(color, placement, surface)
+            kernel = ColorKernel(matrix, dtype, output, grids, headroom, scratch)
+            self._bands.append(((slice(None),), kernel))
+            return
         for rows, part in _bands(placement):
             grids = _grids(color, part, surface)[:needed]
             planes: PlaneTransform
@@ -86,8 +95,9 @@ class Recipe:
             else:
                 planes = UnscaledPlanes(grids, dtype, headroom, scratch)
             planes = oriented(planes, part, needed, dtype, scratch)
-            mixer = Mixer(matrix, dtype, output, planes.shape, planes.cut, unit, scratch)
-            self._bands.append(((slice(None), rows) if output.layout == "FCHW" else (rows,), planes, mixer))
+            mix = _mixer(matrix, dtype, output, planes, unit, scratch, compiled=compiled)
+            band = (slice(None), rows) if output.layout == "FCHW" else (rows,)
+            self._bands.append((band, partial(_run, planes, mix)))
 
     def fits(self, surface: Surface) -> bool:
         """Return whether this recipe was prepared for surfaces like this one."""
@@ -99,8 +109,34 @@ class Recipe:
 
     def convert(self, planes: Seq[Plane], out: Plane) -> None:
         """Convert the planes of a surface, as a call does."""
-        for band, transform, mixer in self._bands:
-            mixer(transform(planes), out[band])
+        for band, convert in self._bands:
+            convert(planes, out[band])
+
+
+def _run(
+    transform: PlaneTransform, mix: Callable[[Seq[Plane], Plane], object], planes: Seq[Plane], out: Plane
+) -> None:
+    mix(transform(planes), out)
+
+
+def _mixer(
+    matrix: FloatArray,
+    dtype: np.dtype[Any],
+    output: OutputSpec,
+    planes: PlaneTransform,
+    unit: int,
+    scratch: ConversionScratch,
+    *,
+    compiled: bool,
+) -> Callable[[Seq[Plane], Plane], object]:
+    """Return the conversion of transformed planes to pixels."""
+    if not compiled:
+        return Mixer(matrix, dtype, output, planes.shape, planes.cut, unit, scratch)
+    row, column = (
+        ChromaAxis(0, 0.0, cut.start, cut.stop - cut.start, samples)
+        for cut, samples in zip(planes.cut, planes.shape, strict=True)
+    )
+    return ColorKernel(matrix, dtype, output, (ChromaGrid(column, row),) * 3, 0, scratch)
 
 
 def _rounded_window(
@@ -110,7 +146,7 @@ def _rounded_window(
     placement: Placement,
     surface: Surface,
     scratch: ConversionScratch,
-) -> tuple[tuple[slice, ...], PlaneTransform, Mixer]:
+) -> tuple[tuple[slice, ...], Callable[[Seq[Plane], Plane], object]]:
     """Prepare a window of frames whose colors are rounded before they are scaled, as a single band."""
     placement = crop_to_reach(placement)
     width, height = placement.box[2:]
@@ -128,7 +164,7 @@ def _rounded_window(
     planes: PlaneTransform = RoundedWindow(full_size.convert, shape, source, placement, dtype, headroom)
     planes = oriented(planes, placement, output.channels, dtype, scratch)
     mixer = Mixer(matrix, dtype, output, planes.shape, planes.cut, 257, scratch)
-    return (slice(None),), planes, mixer
+    return (slice(None),), partial(_run, planes, mixer)
 
 
 def _bands(placement: Placement) -> Iterator[tuple[slice, Placement]]:
