@@ -14,8 +14,8 @@ import av
 import av.container
 
 from ..errors import ParameterError, SourceError, UnreadableSourceError
-from .probe.extent import HEAD, data_before_index, declared_size
-from .source.path_bytes import check_content
+from .probe.recognize import HEAD, data_before_index, declared_size
+from .source.names import check_content
 from .source.source import Source, open_source
 
 if TYPE_CHECKING:

@@ -47,11 +47,9 @@ from .convert.paint import HostPainter
 from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
 from .decode.kinds import read_kind
-from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
-from .index.assemble import DEFAULT_RATE
-from .index.clock import frame_step
+from .decode.packets import DecodeError, DecodeResult, FedPacket
+from .index.order import DEFAULT_RATE, frame_step
 from .packet_index import NO_PACKETS, PacketIndex
-from .probe.extent import data_before_index
 from .probe.info import StreamInfo
 from .probe.probe import (
     FirstPicture,
@@ -62,6 +60,7 @@ from .probe.probe import (
     unreadable,
     video_stream,
 )
+from .probe.recognize import data_before_index
 from .source.source import Source, open_source
 
 __all__ = ["FramePainter", "FrameStream", "StreamFrame"]

@@ -31,16 +31,13 @@ from .decode.kinds import RefutedError
 from .decode.packets import PacketReader, open_packets
 from .decode.run import Decoding, Lost
 from .device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
-from .engine.engine import available_cores
-from .engine.executors import reader_context
+from .engine.engine import available_cores, reader_context
 from .engine.fill import fill
-from .index.learned import Learned
+from .index.cache import Learned
 from .index.open import cached_index, open_index, reindexed
 from .packet_index import PacketIndex
-from .plan.frame_numbers import check_frame_number, check_frame_numbers, check_time_s, resolve_slice
-from .plan.jobs import PlannedVideo
-from .plan.plan import make_plan
-from .plan.request import lost_error
+from .plan.plan import PlannedVideo, make_plan
+from .plan.request import check_frame_number, check_frame_numbers, check_time_s, lost_error, resolve_slice
 from .probe.info import StreamInfo
 from .source.blocks import CountedSource
 from .source.source import Origin, open_source

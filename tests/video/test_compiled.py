@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.array import FloatArray
-from seqpipe.video.convert import compiled, recipe
+from seqpipe.video.convert import compiled, converter
 from seqpipe.video.convert.color import LUMA_WEIGHTS, YCGCO, resolve
 from seqpipe.video.convert.surface import Surface
 from seqpipe.video.probe.info import StreamInfo
@@ -60,10 +60,10 @@ def both_ways(
         calls.append(compiled.is_compiled(matrix))
         return calls[-1]
 
-    monkeypatch.setattr(recipe, "is_compiled", is_compiled)
+    monkeypatch.setattr(converter, "is_compiled", is_compiled)
     native = made(surface, info, **output)
     assert any(calls), "the C kernel was not used"
-    monkeypatch.setattr(recipe, "is_compiled", lambda _: False)
+    monkeypatch.setattr(converter, "is_compiled", lambda _: False)
     return native, made(surface, info, **output)
 
 

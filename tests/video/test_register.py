@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.video.index import register as module
-from seqpipe.video.index.register import Register
-from seqpipe.video.probe.facts import Facts
+from seqpipe.video.index import shared as module
+from seqpipe.video.index.shared import Register
+from seqpipe.video.packet_index import Facts
 
 FACTS = Facts(48, 128, 96, 90, True, -82592, 3600, 7, 3, 1, 90000)
 
@@ -201,8 +201,8 @@ def test_those_that_were_used_last_are_kept(paths, tmp_path, monkeypatch):
 WRITER = """
 import sys
 from pathlib import Path
-from seqpipe.video.index import register
-from seqpipe.video.probe.facts import Facts
+from seqpipe.video.index import shared as register
+from seqpipe.video.packet_index import Facts
 register._FEWEST_FILES = 1
 folder, frames, *paths = sys.argv[1:]
 for _ in range(200):

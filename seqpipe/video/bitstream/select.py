@@ -85,7 +85,7 @@ def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
         FFmpeg's number of the location of H.273: 1 left, 2 center, 3 top left, 4 top, 5 bottom left, 6 bottom; 0 if not
         stated.
     """
-    return int(_of("chroma").stream_chroma_location(_identity(codec)[0], extradata, first_packet))
+    return int(_of("sps").stream_chroma_location(_identity(codec)[0], extradata, first_packet))
 
 
 def highest_temporal_layer(codec: str, extradata: bytes) -> int:
@@ -121,7 +121,7 @@ _CLASSIFIERS = {
     "mpeg1video": ("mpeg", "MpegClassifier"),
     "mpeg2video": ("mpeg", "MpegClassifier"),
     "mpeg4": ("mpeg", "Mpeg4Classifier"),
-    "vp8": ("vp8", "Vp8Classifier"),
-    "vp9": ("vp9", "Vp9Classifier"),
+    "vp8": ("vpx", "Vp8Classifier"),
+    "vp9": ("vpx", "Vp9Classifier"),
 }
 """Module and class of the classifier of each supported codec."""

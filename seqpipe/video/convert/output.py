@@ -12,7 +12,7 @@ from ..probe.info import StreamInfo
 from .geometry import Placement, make_placement
 
 if TYPE_CHECKING:
-    from ..probe.facts import Facts
+    from ..packet_index import Facts
 
 __all__ = [
     "COLOR",

@@ -10,6 +10,7 @@ refuses. These axes are scaled by matrix products instead.
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import lru_cache
 from typing import Any, Final
@@ -20,9 +21,24 @@ import numpy.typing as npt
 
 from .surface import Plane
 from .swscale import VideoReformatter, reformat
-from .triangle import triangle
 
-__all__ = ["PlaneScaler"]
+__all__ = ["PlaneScaler", "triangle"]
+
+
+def triangle(centers: npt.NDArray[Any], step: float) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the samples around each pixel of an axis and their weights, which are not normalized.
+
+    Args:
+        centers: ``(pixels, 1)``, positions of the pixels in samples; sample ``k`` is at ``k``.
+        step: distance between pixels in samples.
+
+    Returns:
+        Sample numbers, which may be out of range, and weights, both float64 of shape ``(pixels, taps)``.
+    """
+    reach = max(1.0, step)
+    samples = np.ceil(centers - reach) + np.arange(math.ceil(2 * reach) + 1)
+    return samples, np.maximum(0.0, 1 - np.abs(samples - centers) / reach)
+
 
 _GRAY16 = "gray16le" if sys.byteorder == "little" else "gray16be"
 # For narrow planes swscale rounds the number of taps up to 4 or 8. The additional taps have no weight, but swscale

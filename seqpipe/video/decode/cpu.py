@@ -31,7 +31,7 @@ from ..bitstream.mpeg import frame_size, mpeg4_interlaced
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
 from ..probe.probe import bounded
-from .packet_decoder import DecodedFrame, DecodeError, DecodeResult, FedPacket
+from .packets import DecodedFrame, DecodeError, DecodeResult, FedPacket
 
 if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext

@@ -28,7 +28,6 @@ from ..bitstream import (
 )
 from ..decode.kinds import in_doubt, read_kind
 from ..packet_index import PacketIndex, PacketTable
-from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
 from ..probe.probe import (
     FirstPicture,
@@ -42,11 +41,18 @@ from ..probe.probe import (
     unreadable,
     video_stream,
 )
-from ..source.parsing import parsing
+from ..probe.recognize import HEAD, declared_size, parsing
 from ..source.source import Source
-from .assemble import DEFAULT_RATE, finish
-from .clock import fill_missing, frame_step, one_clock
-from .order import drop_head, order_by_decoding, place
+from .order import (
+    DEFAULT_RATE,
+    drop_head,
+    fill_missing,
+    finish,
+    frame_step,
+    one_clock,
+    order_by_decoding,
+    place,
+)
 
 if TYPE_CHECKING:
     import av

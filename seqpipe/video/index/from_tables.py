@@ -16,13 +16,10 @@ from ..source.blocks import Blocks
 from ..source.source import Source
 from ..tables import avi, matroska, mp4
 from ..tables.entries import check_first, read_entries, track_of
-from ..tables.facts import StreamFacts, facts_of
+from ..tables.facts import ALIKE, READ_THROUGH, StreamFacts, check_keys, check_stream, facts_of
 from ..tables.fragments import read_fragments
-from ..tables.gate import Distrusted, Tables, check
-from ..tables.heads import ALIKE, READ_THROUGH, check_keys, check_stream
-from ..tables.read_at import note_pass
-from .assemble import finish
-from .order import drop_head
+from ..tables.gate import Distrusted, Tables, check, note_pass
+from .order import drop_head, finish
 
 __all__ = ["index_of", "index_of_tables"]
 

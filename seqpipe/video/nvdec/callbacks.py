@@ -9,8 +9,8 @@ import ctypes
 from collections import deque
 from typing import Any
 
-from ..bitstream.display import AT_KEY, SHOWS_EARLIER, SHOWS_LAST
-from ..decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult
+from ..bitstream.elementary import AT_KEY, SHOWS_EARLIER, SHOWS_LAST
+from ..decode.packets import DecodedFrame, DecodeError, DecodeResult
 from .cuvid import (
     DISPLAY,
     END_OF_PICTURE,

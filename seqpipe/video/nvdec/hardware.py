@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from ctypes import Structure, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final, Protocol
 
 from ...core.finalizers import Finalizer
 from ...errors import BackendError
@@ -14,7 +16,17 @@ from ..cuda.device_surface import DeviceSurface, SurfaceShape
 from ..cuda.memory import out_of_memory, release_idle
 from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
 
-__all__ = ["HardwareDecoder", "MappedFrame", "ReleasedDecoders", "StreamShape", "plane_layout"]
+__all__ = [
+    "MOST_FRAMES_PER_LAUNCH",
+    "ConversionParams",
+    "HardwareDecoder",
+    "MappedFrame",
+    "PaintParams",
+    "Painting",
+    "ReleasedDecoders",
+    "StreamShape",
+    "plane_layout",
+]
 
 # NV12, P016, YUV444, YUV444_16Bit by (4:4:4, more than 8 bits)
 _OUTPUT_FORMATS = {(False, False): 0, (False, True): 1, (True, False): 2, (True, True): 3}
@@ -312,3 +324,61 @@ def plane_layout(shape: StreamShape, pitch: int) -> tuple[SurfaceShape, tuple[in
     form = surface_format(stem if shape.bits == 8 else f"{stem}{shape.bits}le")
     shift = 0 if shape.bits == 8 else 16 - shape.bits
     return SurfaceShape(pitch, width, height, form, not separate, shift), offsets
+
+
+MOST_FRAMES_PER_LAUNCH: Final = 8
+"""Maximum number of frames that one launch converts."""
+_PLANES: Final = 3
+
+
+class ConversionParams(Structure):
+    """C structure: the kernel of one converter, its grid, and the argument that frames are gathered in."""
+
+    _fields_ = [
+        ("kernel", c_void_p),
+        ("argument", c_void_p),
+        ("columns", c_int64),
+        ("rows", c_int64),
+        ("depths", c_int64 * (MOST_FRAMES_PER_LAUNCH + 1)),
+        ("frames", c_int64),
+    ]
+
+
+class PaintParams(Structure):
+    """C structure: addresses of driver functions, the layout of mapped frames, and the conversions."""
+
+    _fields_ = [
+        ("launch", c_void_p),
+        ("record", c_void_p),
+        ("wait_for_event", c_void_p),
+        ("wait_for_stream", c_void_p),
+        ("stream", c_void_p),
+        ("events", c_void_p * 2),
+        ("frames_per_launch", c_int64),
+        ("threads", c_int64),
+        ("count_at", c_int64),
+        ("sequence", c_int64),
+        ("pitch", c_int64),
+        ("planes", c_int64),
+        ("offsets", c_int64 * _PLANES),
+        ("begun", c_int64),
+        ("count", c_int64),
+        ("conversions", c_void_p),
+    ]
+
+
+class Painting(Protocol):
+    """Conversions of the frames of a fused run, configured once the parser has announced the stream."""
+
+    @property
+    def params(self) -> PaintParams:
+        """Structure that the C code reads; the painting keeps alive what it refers to."""
+
+    def fit(self, shape: StreamShape, pitch: int, sequence: int) -> None:
+        """Configure the conversions for a stream.
+
+        Args:
+            shape: shape of the stream.
+            pitch: bytes per row of a mapped frame; 0 if none was mapped yet.
+            sequence: the feeder's number of the decoder and stream.
+        """

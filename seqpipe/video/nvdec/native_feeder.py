@@ -12,12 +12,10 @@ from typing import Any
 
 from ...core.finalizers import Finalizer
 from ...core.native import load_native
-from ..decode.packet_decoder import DecodedFrame, DecodeError, DecodeResult
-from .arrays import PacketArrays, PendingFrames
+from ..decode.packets import DecodedFrame, DecodeError, DecodeResult
 from .cuvid import DISPLAY, PICTURE, SEQUENCE, Cuvid
-from .feeder import PacketBatch
-from .hardware import HardwareDecoder, MappedFrame, StreamShape
-from .painting import PaintParams
+from .feeder import PacketArrays, PacketBatch, PendingFrames
+from .hardware import HardwareDecoder, MappedFrame, PaintParams, StreamShape
 
 __all__ = ["NativeFeeder", "native"]
 

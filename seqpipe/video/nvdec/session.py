@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 import ctypes
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
 from ...errors import BackendError
 from ..bitstream.elementary import ElementaryStream
-from ..decode.packet_decoder import DecodeResult, FedPacket
-from .arrays import PacketArrays, PendingFrames
+from ..decode.packets import DecodeResult, FedPacket
 from .callbacks import PythonFeeder
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
-from .feeder import MOST_FRAMES_PER_STEP, Feeder, PacketBatch
-from .hardware import HardwareDecoder, ReleasedDecoders, StreamShape
-from .interrupt import defer_sigint
+from .feeder import MOST_FRAMES_PER_STEP, Feeder, PacketArrays, PacketBatch, PendingFrames
+from .hardware import HardwareDecoder, Painting, ReleasedDecoders, StreamShape
 from .native_feeder import NativeFeeder, native
-from .painting import Painting
 
-__all__ = ["Session"]
+__all__ = ["Session", "defer_sigint"]
+
+
+@contextmanager
+def defer_sigint() -> Iterator[None]:
+    """Defer SIGINT until the end of this context.
+
+    Python runs signal handlers in the main thread at the start of the next Python function, which may be a callback,
+    before any ``try`` in it. ctypes prints and drops what they raise there, and returns an error to the library.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if in_main else None
+    if handler is None or not callable(handler):
+        yield
+        return
+    deferred: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: deferred.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if deferred:
+            signal.raise_signal(signal.SIGINT)
+
 
 # The sequence callback replaces this by the stream's own number.
 _DECODE_SURFACES = 20

@@ -10,11 +10,10 @@ from typing import Final
 import numpy as np
 
 from ...array import IntArray
-from ..probe.extent import HEAD, declared_size
+from ..probe.recognize import HEAD, declared_size
 from ..source.source import Source
 from .entries import read_entries
-from .gate import Distrusted, Tables
-from .read_at import reading
+from .gate import Distrusted, Tables, reading
 
 __all__ = ["is_avi", "read_tables"]
 

@@ -18,9 +18,8 @@ import numpy.typing as npt
 from ...array import BoolArray, IntArray
 from ..source.blocks import Blocks
 from ..source.source import Source
-from .gate import Distrusted, Tables
+from .gate import Distrusted, ReadAt, Tables, reading
 from .mp4 import Movie, SampleTable, Track, boxes_in, edits_of, number, samples_of
-from .read_at import ReadAt, reading
 
 __all__ = ["read_fragments"]
 

@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from ...core.native import buffer_of, load_functions
 from ..source.source import Source
-from .gate import Distrusted, Tables
-from .heads import before_first_slice
-from .read_at import ReadAt, descriptor_of, reading
+from .facts import before_first_slice
+from .gate import Distrusted, ReadAt, Tables, descriptor_of, reading
 
 __all__ = [
     "MAGIC",

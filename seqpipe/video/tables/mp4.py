@@ -18,8 +18,8 @@ import numpy.typing as npt
 from ...array import BoolArray, IntArray
 from ..source.source import Source
 from .entries import Entries
+from .facts import before_first_slice
 from .gate import Distrusted, Tables
-from .heads import before_first_slice
 
 __all__ = [
     "FIRST_BOXES",

@@ -8,8 +8,7 @@ import pytest
 import seqpipe
 from seqpipe.errors import BackendError
 from seqpipe.video.device import Device
-from seqpipe.video.engine.engine import Engine
-from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.engine.engine import Engine, engine_for
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import native_feeder, session

@@ -15,9 +15,9 @@ from seqpipe.video.cuda import device_surface, painter
 from seqpipe.video.cuda.streams import Streams
 from seqpipe.video.engine import fill
 from seqpipe.video.engine import gpu_backends as gpu_ways_module
+from seqpipe.video.engine.backend import PROCESSES
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
-from seqpipe.video.engine.processes import PROCESSES
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import decoder, native_feeder, session
 from seqpipe.video.plan.request import Request

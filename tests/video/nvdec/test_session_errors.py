@@ -15,7 +15,7 @@ import pytest
 
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import DecodeError, FedPacket
+from seqpipe.video.decode.packets import DecodeError, FedPacket
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.caps import exact_refusal
 from seqpipe.video.nvdec.cuvid import PictureParams

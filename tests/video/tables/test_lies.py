@@ -16,8 +16,8 @@ from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.source.source import open_source
 from seqpipe.video.tables import facts
 from seqpipe.video.tables.entries import check_first
+from seqpipe.video.tables.facts import _message_kinds
 from seqpipe.video.tables.gate import Distrusted, check
-from seqpipe.video.tables.heads import _message_kinds
 from seqpipe.video.tables.matroska import read_header
 from seqpipe.video.tables.matroska import read_tables as read_blocks
 from seqpipe.video.tables.mp4 import read_movie, read_tables
