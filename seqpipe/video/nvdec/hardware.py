@@ -14,7 +14,7 @@ from ...errors import BackendError
 from ..convert.surface import surface_format
 from ..cuda.device_surface import DeviceSurface, SurfaceShape
 from ..cuda.memory import out_of_memory, release_idle
-from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
+from .cuvid import CreateInfo, Cuvid, ProcParams, VideoFormat
 
 __all__ = [
     "MOST_FRAMES_PER_LAUNCH",
@@ -175,7 +175,6 @@ class HardwareDecoder:
         self._handle = ctypes.c_void_p()
         self._cuvid = cuvid
         self.returned: deque[int] = deque()
-        self._status = Status()
         self.pitch = 0
         self.shape = shape
         self.surfaces = shape.surfaces
@@ -200,13 +199,6 @@ class HardwareDecoder:
         self._create(info)
         self._note = released.note(cuvid, self._handle, self.returned)
         self._proc = ProcParams(stream=stream)
-        self._pointer, self._pitch = ctypes.c_uint64(), ctypes.c_uint()
-        self._map_arguments = (
-            ctypes.addressof(self._pointer),
-            ctypes.addressof(self._pitch),
-            ctypes.addressof(self._proc),
-        )
-        self._status_address = ctypes.addressof(self._status)
 
     @property
     def memory(self) -> int:
@@ -230,47 +222,6 @@ class HardwareDecoder:
         if fits:
             self.shape = shape
         return fits
-
-    def decode(self, picture: int) -> int:
-        """Start to decode the CUVIDPICPARAMS at an address; returns CUDA's error code."""
-        code: int = self._cuvid.decode_picture(self._handle, picture)
-        return code
-
-    def state(self, surface: int) -> int:
-        """Return the cuvidDecodeStatus of the frame in a surface; 0 for codecs without one."""
-        if self._cuvid.status(self._handle, surface, self._status_address):
-            return 0
-        state: int = self._status.state
-        return state
-
-    def map(self, display: Display, shape: StreamShape) -> MappedFrame:
-        """Wait for a frame to be decoded and map it.
-
-        Raises:
-            BackendError: the GPU refuses.
-        """
-        pointer = self._map(display)
-        return MappedFrame(self, pointer, self._pitch.value, shape)
-
-    def _map(self, display: Display) -> int:
-        self.unmap_returned()
-        proc = self._proc
-        proc.progressive = display.progressive
-        proc.second_field = display.repeat_first_field + 1
-        proc.top_field_first = display.top_field_first
-        proc.unpaired_field = display.repeat_first_field < 0
-        self.check(
-            self._cuvid.map_frame(self._handle, display.surface, *self._map_arguments),
-            "map a frame of",
-        )
-        return self._pointer.value
-
-    def wait(self, surface: int) -> int:
-        """Wait until the frame in a surface is decoded; returns its state."""
-        if (state := self.state(surface)) != IN_PROGRESS:
-            return state
-        self.returned.append(self._map(Display(surface=surface, progressive=1)))
-        return self.state(surface)
 
     def unmap_returned(self) -> None:
         """Unmap the frames that are no longer in use."""

@@ -28,8 +28,6 @@ BEYOND = bytes(range(256)) * 16
 AGAIN = 1 << 16  # from there to where it is painted a second time
 OUT = 1 << 32  # where the picture of packet 0 is painted; those of the others follow, a byte apart
 
-pytestmark = pytest.mark.parametrize("cuvid", ["native"], indirect=True)
-
 
 class Painted:
     """Stands where :class:`seqpipe.video.cuda.painter.DevicePainting` and the driver's functions do.
