@@ -15,8 +15,7 @@ import numpy as np
 
 from ...array import BoolArray, IntArray
 from ..bitstream import (
-    UNREAD,
-    Coded,
+    UNPARSED_CODECS,
     Leading,
     PacketKind,
     ParameterSets,
@@ -65,7 +64,7 @@ _HEADER_BEFORE_DATA = 64
 _BATCH_PACKETS, _BATCH_BYTES = 256, 4 << 20
 _MPEGTS_SECOND = 90_000
 # Codecs for which libavformat marks every packet as a key frame where the container has no flags.
-_KEYS_UNRELIABLE = frozenset({"cavs", "h261", "h263"}) | UNREAD
+_KEYS_UNRELIABLE = frozenset({"cavs", "h261", "h263"}) | UNPARSED_CODECS
 # Codecs whose B-frames are shown before the preceding reference frame in decode order, and are not references.
 _B_BEFORE_REFERENCE = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 _USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
@@ -234,8 +233,7 @@ class _UnreadPackets:
         # Most packets of a transport stream have side data without relevance, which takes time to read.
         self._scattered = container.format.name == "mpegts"
         extradata = bytes(context.extradata or b"")
-        coded = Coded(context.width, context.height, context.bits_per_coded_sample)
-        self._classifier = classifier(self._codec, extradata, coded)
+        self._classifier = classifier(self._codec, extradata, from_start=True)
         self.sets = ParameterSets(self._codec, extradata)
         self.packets: list[av.Packet[Any]] = []
 

@@ -14,7 +14,7 @@ from ..decode.packets import open_packets, split_reads
 from ..packet_index import PacketIndex, PacketTable
 from ..source.blocks import Blocks
 from ..source.source import Source
-from ..tables import avi, matroska, mp4
+from ..tables import matroska, mp4
 from ..tables.entries import check_first, read_entries, track_of
 from ..tables.facts import ALIKE, READ_THROUGH, StreamFacts, check_keys, check_stream, facts_of
 from ..tables.fragments import read_fragments
@@ -115,13 +115,6 @@ def _read(source: Source, *, through: bool) -> tuple[Tables, StreamFacts]:
         check(tables, source.size())
         head = _head(source, tables)
         return tables, facts_of(source, tables, head, matroska.facts_key(header, tables, head))
-    if avi.is_avi(begin) and not source.slow:
-        tables = avi.read_tables(source)
-        check(tables, source.size())
-        facts = facts_of(source, tables, _head(source, tables), ())
-        if facts.info.codec not in ALIKE:
-            raise Distrusted("frames may be reordered, and the tables have no times for that")
-        return tables, facts
     raise Distrusted("its container's tables are not supported")
 
 

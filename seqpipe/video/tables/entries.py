@@ -80,12 +80,11 @@ class Entries:
     last_duration: int = 0
 
 
-def read_entries(source: Source, *, before_data: int = 0, ask_last: bool = False) -> Entries:
+def read_entries(source: Source, *, ask_last: bool = False) -> Entries:
     """Return FFmpeg's index of a video.
 
     Args:
         source: the video.
-        before_data: size in bytes of a packet's header, at which FFmpeg's offsets point.
         ask_last: whether the last shown packet is read for its duration.
 
     Raises:
@@ -107,7 +106,7 @@ def read_entries(source: Source, *, before_data: int = 0, ask_last: bool = False
             declared=stream.frames,
             dts=rows[:, 0].copy(),
             size=rows[:, 1].copy(),
-            position=rows[:, 2] + before_data,
+            position=rows[:, 2].copy(),
             key=rows[:, 3].astype(bool),
             shown=rows[:, 4].astype(bool),
         )
