@@ -67,11 +67,7 @@ class _Pipe:
         self._descriptor, self._timeouts = descriptor, timeouts
 
     def read(self, size: int = _BUFFER) -> bytes:
-        """Read at most ``size`` bytes as soon as any are available; ``b""`` at the end.
-
-        Raises:
-            TimeoutError: no data has arrived within the timeout.
-        """
+        """Read at most ``size`` bytes as soon as any are available; ``b""`` at the end."""
         limit = self._timeouts.current_s
         if not select.select([self._descriptor], [], [], limit)[0]:
             raise TimeoutError(f"no data for {limit:g} s")

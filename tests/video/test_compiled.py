@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.array import FloatArray
-from seqpipe.video.convert import compiled, converter
+from seqpipe.video.convert import converter, mix
 from seqpipe.video.convert.color import LUMA_WEIGHTS, YCGCO, resolve
 from seqpipe.video.convert.surface import Surface
 from seqpipe.video.probe.info import StreamInfo
 from tests.support.pictures import frame_info, made, picture, surface_format
 
-pytestmark = pytest.mark.skipif(compiled._native() is None, reason="no C compiler, or no AVX2")
+pytestmark = pytest.mark.skipif(mix._native() is None, reason="no C compiler, or no AVX2")
 
 FORMATS = (
     *(("4:2:0", bits) for bits in (8, 9, 10, 12, 16)),
@@ -57,7 +57,7 @@ def both_ways(
     calls: list[bool] = []
 
     def is_compiled(matrix: FloatArray) -> bool:
-        calls.append(compiled.is_compiled(matrix))
+        calls.append(mix.is_compiled(matrix))
         return calls[-1]
 
     monkeypatch.setattr(converter, "is_compiled", is_compiled)

@@ -183,7 +183,7 @@ def test_few_files_have_none(paths, tmp_path, monkeypatch):
 
 
 def test_those_that_were_used_last_are_kept(paths, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_KEPT", 3)
+    monkeypatch.setattr(module, "_MOST_REGISTERS", 3)
     lists = [paths[:1], paths[:2], paths[:3], paths[:4]]
     for age, listed in enumerate(lists[:3]):
         Register(tmp_path, listed).save(known(paths))
@@ -192,7 +192,7 @@ def test_those_that_were_used_last_are_kept(paths, tmp_path, monkeypatch):
     assert Register(tmp_path, lists[0]).load()  # now it is the youngest of the three
     Register(tmp_path, lists[3]).save(known(paths))
     assert [bool(Register(tmp_path, listed).load()) for listed in lists] == [True, False, True, True]
-    monkeypatch.setattr(module, "_KEPT_BYTES", 1)
+    monkeypatch.setattr(module, "_MOST_REGISTER_BYTES", 1)
     Register(tmp_path, paths).save(known(paths))
     assert len(list((tmp_path / "registers").iterdir())) == 1
     assert Register(tmp_path, paths).load() == known(paths)

@@ -261,11 +261,7 @@ class Av1Classifier:
 
 
 def _units(data: bytes | memoryview) -> list[_Obu]:
-    """The units of a temporal unit in the low-overhead format (clause 5.3).
-
-    Raises:
-        BitstreamError: a unit is longer than the data.
-    """
+    """The units of a temporal unit in the low-overhead format (clause 5.3)."""
     units: list[_Obu] = []
     at, size = 0, len(data)
     while at < size:

@@ -20,9 +20,8 @@ from ...errors import ParameterError, SourceError
 from ..probe.info import StreamInfo
 from .chroma import ChromaAxis, ChromaGrid
 from .color import ColorSpec, chroma_offset, output_matrix, resolve
-from .compiled import ColorKernel, is_compiled
 from .geometry import Placement
-from .mix import Mixer
+from .mix import ColorKernel, Mixer, is_compiled
 from .orient import (
     PlaneTransform,
     RoundedWindow,

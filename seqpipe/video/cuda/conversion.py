@@ -348,21 +348,7 @@ def _mixture(
     shift: int,
     units: tuple[float, float, float],
 ) -> tuple[int, int, bytes]:
-    """Return the number of planes, a mask of the matrix's zero weights, and the packed color conversion.
-
-    Args:
-        color: color of the stream.
-        wanted: color of the output.
-        dtype: type of the mixed values.
-        mean: mean of the output.
-        std: standard deviation of the output.
-        form: sample format.
-        shift: left shift of samples in bits.
-        units: units of luma, chroma and mixed values in the kernel.
-
-    Raises:
-        SourceError: the color cannot be converted to the wanted one.
-    """
+    """Return the number of planes, a mask of the matrix's zero weights, and the packed color conversion."""
     matrix = _matrix(color, wanted, dtype, form, shift)
     channels, planes = matrix.shape[0], matrix.shape[1] - 1
     rows = np.zeros((3, 4))

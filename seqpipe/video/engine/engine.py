@@ -25,7 +25,7 @@ from ...core.workers import CLOSED_MEANWHILE, Workers
 from ...errors import BackendError, SeqpipeError
 from ...sequence import Sequence
 from ..convert.paint import HostPainter, Painter, Targets
-from ..decode.kinds import RefutedError
+from ..decode.kinds import IndexMismatchError
 from ..decode.pool import DecoderPool
 from ..device import DecodeChoice, Device
 from ..index.open import IndexOptions, Library
@@ -254,10 +254,10 @@ class Engine(Closing):
         count = partial(self._count, video)
         try:
             lost = fill(video, targets, backend, painter, count, reader=reader, threads=backend.frame_threads)
-        except RefutedError:
+        except IndexMismatchError:
             video = self._library.reindexed(video)
             return self._decode([replace(job, video=video) for job in jobs], backend)
-        if self._library.due(video):
+        if self._library.should_save(video):
             self._save(video)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for number, request in job.requests:

@@ -198,20 +198,7 @@ def _decode(
     decoder: NvdecDecoder,
     packets: PacketReader,
 ) -> tuple[bool, bool]:
-    """Decode segments.
-
-    Args:
-        video: the video.
-        segments: the segments of its decode plan.
-        targets: the targets.
-        conversions: index of each converter's conversion in the painting.
-        painting: the conversions.
-        decoder: decoder of the video.
-        packets: reads its packets.
-
-    Returns:
-        Whether all segments were undamaged, and whether the decoder can be reused.
-    """
+    """Decode segments."""
     table = video.index.packets
     for segment in segments:
         numbers = segment.packets

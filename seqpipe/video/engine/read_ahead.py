@@ -89,11 +89,7 @@ class _PrefetchedPackets:
         self._direct, self._pending = direct, pending
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """The bytes of the packets with the given ascending numbers.
-
-        Raises:
-            SourceError: the source cannot be read, or is not what was indexed.
-        """
+        """The bytes of the packets with the given ascending numbers."""
         prefetched: _Packets = {}
         for future in self._pending:
             # The packets are read again below, which raises the error if it persists.

@@ -25,7 +25,7 @@ from ..bitstream import (
     encoder_version,
     with_version,
 )
-from ..decode.kinds import in_doubt, read_kind
+from ..decode.kinds import read_kind, suspect_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..probe.info import StreamInfo
 from ..probe.probe import (
@@ -313,7 +313,7 @@ def _table(scan: _Collected, info: StreamInfo) -> PacketTable:
         checksum=np.array([] if by_offset else scan.checksum, dtype=np.uint32),
         key=key,
         # Decoding starts at key packets, even if no frame refers to them.
-        reference=~np.array(droppable(kinds), dtype=bool) | in_doubt(kinds, key) | key | gaps,
+        reference=~np.array(droppable(kinds), dtype=bool) | suspect_packets(kinds, key) | key | gaps,
         shown=np.array([kind.shown for kind in kinds], dtype=bool) & ~np.array(scan.discard, dtype=bool),
         damaged=gaps if info.container == "mpegts" else np.array(scan.damaged, dtype=bool),
         undecodable=np.array([kind.leading is Leading.RASL for kind in kinds], dtype=bool),

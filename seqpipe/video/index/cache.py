@@ -300,12 +300,7 @@ def _read(path: str, stamp: Stamp, *, whole: bool) -> tuple[dict[str, Any], memo
 
 
 def _bytes(path: str, *, whole: bool) -> memoryview:
-    """Read a file into memory that is aligned for any column; or, unless ``whole``, at least its header.
-
-    Raises:
-        OSError: the file cannot be read.
-        Damaged: the file is not a packed index.
-    """
+    """Read a file into memory that is aligned for any column; or, unless ``whole``, at least its header."""
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123  called for each of ten thousand files
         if not whole:
             data = file.read(_HEAD_GUESS)
@@ -349,7 +344,7 @@ class Learned:
             with self._lock:
                 self._saved[index] = stamp, int(np.count_nonzero(index.packets.known))
 
-    def due(self, index: PacketIndex) -> bool:
+    def should_save(self, index: PacketIndex) -> bool:
         """Return whether enough was learned since an index was saved to save it again."""
         saved = self._saved.get(index) if len(index.packets.known) else None
         return saved is not None and _is_due(index.packets.known, saved[1])

@@ -333,9 +333,9 @@ class Library:
                 self._bytes -= _bytes(self._indexes.pop(name))
         return planned
 
-    def due(self, video: PlannedVideo) -> bool:
+    def should_save(self, video: PlannedVideo) -> bool:
         """Return whether enough packet kinds were learned to save a video's index."""
-        return self._learned.due(video.index)
+        return self._learned.should_save(video.index)
 
     def save(self, video: PlannedVideo) -> None:
         """Save the packet kinds learned of a video, if they are due; takes milliseconds."""

@@ -49,7 +49,7 @@ _FACTS = np.dtype([(name, "?" if name == "flipped" else "<i8") for name in Facts
 _TIMES = range(-(1 << 63), 1 << 63)
 # With fewer files the indexes are as fast.
 _FEWEST_FILES = 256
-_KEPT, _KEPT_BYTES = 64, 256 << 20
+_MOST_REGISTERS, _MOST_REGISTER_BYTES = 64, 256 << 20
 
 _log = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ def _remove_old(folder: Path) -> None:
     total = 0
     for number, (_, size, path) in enumerate(files):
         total += size
-        if number and (number >= _KEPT or total > _KEPT_BYTES):
+        if number and (number >= _MOST_REGISTERS or total > _MOST_REGISTER_BYTES):
             Path(path).unlink(missing_ok=True)
 
 

@@ -141,7 +141,7 @@ _TS_PACKETS: Final = (
 _TS_TABLES: Final = 32  # numbers below belong to tables, which are never scrambled
 _TS_NULL: Final = 0x1FFF
 _SECTOR, _PACK, _VIDEO_PES = 2048, b"\0\0\1\xba", b"\0\0\1\xe0"
-_FEW: Final = 4
+_FEWEST_PACKETS: Final = 4
 _ASF_ENCRYPTION: Final = tuple(
     map(
         bytes.fromhex,
@@ -258,7 +258,7 @@ def _is_scrambled(head: bytes) -> bool:
     """Return whether most packets of a transport stream with payload are scrambled."""
     for size, begin in _TS_PACKETS:
         packets = [head[at : at + 4] for at in range(begin, len(head) - 3, size)]
-        if len(packets) < _FEW or any(packet[0] != 0x47 for packet in packets[:_FEW]):
+        if len(packets) < _FEWEST_PACKETS or any(packet[0] != 0x47 for packet in packets[:_FEWEST_PACKETS]):
             continue
         flags = [
             bool(packet[3] & 0xC0)

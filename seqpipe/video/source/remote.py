@@ -159,13 +159,7 @@ async def _download(fs: Any, url: str, file: BinaryIO, limit: float, etag: str |
 async def _answer(
     fs: Any, session: Any, url: str, etag: str | None, headers: dict[str, str]
 ) -> AsyncIterator[Any]:
-    """Send a GET request and check that the response is the file's.
-
-    Raises:
-        ChangedError: the file has been replaced.
-        RefusedError: access is denied.
-        AnswerError: the request timed out.
-    """
+    """Send a GET request and check that the response is the file's."""
     import asyncio
 
     try:
@@ -192,7 +186,7 @@ def _settings(fs: Any, **headers: str) -> dict[str, Any]:
     return settings
 
 
-_TRIES = 3
+_MOST_ATTEMPTS = 3
 
 
 def s3_ranges(fs: Any, path: str, runs: Seq[tuple[int, int]], etag: str) -> list[bytes]:
@@ -227,7 +221,9 @@ async def _object_range(fs: Any, path: str, run: tuple[int, int], etag: str) -> 
     bucket, key, version = fs.split_path(path)
     which = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
     data = b""
-    for retries in reversed(range(_TRIES)):  # s3fs retries requests, but not incomplete response bodies
+    for retries in reversed(
+        range(_MOST_ATTEMPTS)
+    ):  # s3fs retries requests, but not incomplete response bodies
         try:
             answer = await fs._call_s3("get_object", Range=f"bytes={begin}-{end - 1}", IfMatch=etag, **which)
         except OSError as error:

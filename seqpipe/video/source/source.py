@@ -438,7 +438,7 @@ class _Remote(Source):
             raise ChangedError(f"its tag was {self._tag}, and is {tag or 'missing'}")
 
     def _download(self) -> Finalizer:
-        """Download the object to an unlinked temporary file; returns its finalizer, whose argument is the descriptor."""
+        """Download the object to an unlinked temporary file; returns the finalizer of its descriptor."""
         with self._lock:
             if self._downloaded is not None:
                 return self._downloaded

@@ -22,11 +22,11 @@ from ..bitstream.bits import avc_format, hevc_format, unescape
 from ..probe.info import StreamInfo
 from ..probe.probe import FirstPicture, open_container, stream_info, video_stream
 from ..source.source import Source
-from .gate import Distrusted, Tables
+from .gate import Tables, UnusableTablesError
 
 __all__ = [
-    "ALIKE",
-    "READ_THROUGH",
+    "HIDDEN_FRAME_CODECS",
+    "ONE_FRAME_CODECS",
     "StreamFacts",
     "before_first_slice",
     "check_keys",
@@ -35,7 +35,7 @@ __all__ = [
     "forget",
 ]
 
-_KEPT: Final = 256
+_MOST_CACHED_FACTS: Final = 256
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def facts_of(source: Source, tables: Tables, head: bytes, facts_key: tuple[objec
         facts_key: values that determine the properties; empty if these are not known.
 
     Raises:
-        Distrusted: the first packet alone does not suffice, or FFmpeg contradicts the tables.
+        UnusableTablesError: the first packet alone does not suffice, or FFmpeg contradicts the tables.
         UnreadableSourceError: the file is not a video that can be decoded.
         SourceError: the source cannot be read.
     """
@@ -82,7 +82,7 @@ def facts_of(source: Source, tables: Tables, head: bytes, facts_key: tuple[objec
         if facts_key:
             with _lock:
                 _memory[facts_key] = known
-                if len(_memory) > _KEPT:
+                if len(_memory) > _MOST_CACHED_FACTS:
                     _memory.popitem(last=False)
     count = tables.declared or None
     info = replace(known.info, source=source.name, frame_count=count, declared_frames=count)
@@ -100,9 +100,9 @@ def _decoded(source: Source, tables: Tables, head: bytes) -> StreamFacts:
     with open_container(source) as container:
         stream = video_stream(source, container)
         if tables.track not in (0, stream.id) or stream.time_base != tables.tick:
-            raise Distrusted("FFmpeg selects another track, or another time base")
+            raise UnusableTablesError("FFmpeg selects another track, or another time base")
         if stream.frames != tables.declared:
-            raise Distrusted("FFmpeg counts another number of packets")
+            raise UnusableTablesError("FFmpeg counts another number of packets")
         first = FirstPicture(stream)
         first.packet = head
         with contextlib.suppress(av.error.FFmpegError):
@@ -110,7 +110,7 @@ def _decoded(source: Source, tables: Tables, head: bytes) -> StreamFacts:
             pictures = [*context.decode(av_packet(head)), *context.decode(None)]
             first.frame = next(iter(pictures), None)
         if first.frame is None:
-            raise Distrusted("its first packet cannot be decoded by itself")
+            raise UnusableTablesError("its first packet cannot be decoded by itself")
         context, extradata = stream.codec_context, bytes(stream.codec_context.extradata or b"")
         return StreamFacts(
             info=stream_info(source, container, stream, first),
@@ -120,13 +120,13 @@ def _decoded(source: Source, tables: Tables, head: bytes) -> StreamFacts:
         )
 
 
-READ_THROUGH = frozenset({"vp8", "vp9"})
+HIDDEN_FRAME_CODECS = frozenset({"vp8", "vp9"})
 """Codecs with hidden frames, all of whose packets are read."""
 
-ALIKE = frozenset({"dnxhd", "ffv1", "ffvhuff", "huffyuv", "mjpeg", "prores"})
+ONE_FRAME_CODECS = frozenset({"dnxhd", "ffv1", "ffvhuff", "huffyuv", "mjpeg", "prores"})
 """Codecs whose packets each hold one frame, and have the same kind."""
 
-_READ_CODECS = frozenset({"h264", "hevc", "av1"}) | READ_THROUGH | ALIKE
+_READ_CODECS = frozenset({"h264", "hevc", "av1"}) | HIDDEN_FRAME_CODECS | ONE_FRAME_CODECS
 
 _HEAD = 2048
 _FORMATS = {"h264": avc_format, "hevc": hevc_format}
@@ -145,12 +145,12 @@ def check_stream(codec: str, extradata: bytes) -> None:
     """Check that a stream's packets each show one frame, or state in their headers whether they do.
 
     Raises:
-        Distrusted: they may not.
+        UnusableTablesError: they may not.
     """
     if codec not in _READ_CODECS:
-        raise Distrusted(f"packets of {codec} do not all show a frame")
+        raise UnusableTablesError(f"packets of {codec} do not all show a frame")
     if codec == "hevc" and hevc_may_hide(extradata):
-        raise Distrusted("slice headers decide which frames are shown")
+        raise UnusableTablesError("slice headers decide which frames are shown")
 
 
 def check_keys(source: Source, tables: Tables, keys: IntArray, codec: str, extradata: bytes) -> None:
@@ -164,7 +164,7 @@ def check_keys(source: Source, tables: Tables, keys: IntArray, codec: str, extra
         extradata: the stream's configuration.
 
     Raises:
-        Distrusted: decoding cannot start at one of them, or parameter sets change.
+        UnusableTablesError: decoding cannot start at one of them, or parameter sets change.
         SourceError: the source cannot be read.
     """
     sets = ParameterSets(codec, extradata)
@@ -177,10 +177,10 @@ def check_keys(source: Source, tables: Tables, keys: IntArray, codec: str, extra
         seen.add(identity)
         kind = classify(head)
         if kind.random_access is False or not kind.shown or not any(head):
-            raise Distrusted(f"decoding cannot start at packet {number}")
+            raise UnusableTablesError(f"decoding cannot start at packet {number}")
         sets.look(number, head)
         if sets.set_ups:
-            raise Distrusted("its parameter sets change")
+            raise UnusableTablesError("its parameter sets change")
 
 
 def before_first_slice(codec: str, extradata: bytes, packet: bytes) -> bytes | None:
@@ -236,7 +236,7 @@ def _shortened(head: bytes, size: int, length_size: int, codec: str) -> tuple[by
     """
     for begin, end in _units(head, length_size):
         if end > size:
-            raise Distrusted("a unit is longer than its packet")
+            raise UnusableTablesError("a unit is longer than its packet")
         kind = _kind(head[begin], codec) if begin < len(head) else _NO_KIND
         if kind <= _LAST_SLICE[codec]:
             if codec == "h264" and kind != _IDR_OF_H264:

@@ -20,13 +20,13 @@ from ...array import BoolArray, IntArray
 from ..source.blocks import Blocks
 from ..source.source import Source
 
-__all__ = ["Distrusted", "ReadAt", "Tables", "check", "descriptor_of", "note_pass", "reading"]
+__all__ = ["ReadAt", "Tables", "UnusableTablesError", "check", "descriptor_of", "note_pass", "reading"]
 
 _LARGEST_TICK = 1 << 62
 _LARGEST_PACKET = (1 << 31) - 1
 
 
-class Distrusted(Exception):  # noqa: N818 - not an error for users: the file is scanned instead
+class UnusableTablesError(Exception):
     """The tables are missing, inconsistent, or need an interpretation that only a scan provides."""
 
 
@@ -68,18 +68,18 @@ def check(tables: Tables, file_size: int) -> None:
     """Check the consistency of tables.
 
     Raises:
-        Distrusted: a check fails.
+        UnusableTablesError: a check fails.
     """
     count = len(tables)
     columns = (tables.size, tables.offset, tables.key, tables.shown)
     if not count or any(len(column) != count for column in columns):
-        raise Distrusted("there are no packets, or the tables differ in length")
+        raise UnusableTablesError("there are no packets, or the tables differ in length")
     if int(tables.size.min()) <= 0 or int(tables.size.max()) > _LARGEST_PACKET:
-        raise Distrusted("a packet is empty or too large")
+        raise UnusableTablesError("a packet is empty or too large")
     if not tables.key[0]:
-        raise Distrusted("the first packet is not a key packet")
+        raise UnusableTablesError("the first packet is not a key packet")
     if int(np.abs(tables.pts).max()) > _LARGEST_TICK:
-        raise Distrusted("a time exceeds 62 bits")
+        raise UnusableTablesError("a time exceeds 62 bits")
     _check_offsets(tables, file_size)
     _check_times(tables)
 
@@ -87,11 +87,11 @@ def check(tables: Tables, file_size: int) -> None:
 def _check_offsets(tables: Tables, file_size: int) -> None:
     begins, ends = tables.offset, tables.offset + tables.size
     if int(begins.min()) < 0 or int(ends.max()) > file_size:
-        raise Distrusted("a packet lies beyond the end of the file")
+        raise UnusableTablesError("a packet lies beyond the end of the file")
     if not (begins[1:] >= ends[:-1]).all():
         order = np.argsort(begins, kind="stable")
         if not (begins[order][1:] >= ends[order][:-1]).all():
-            raise Distrusted("packets overlap")
+            raise UnusableTablesError("packets overlap")
 
 
 def _check_times(tables: Tables) -> None:
@@ -99,16 +99,16 @@ def _check_times(tables: Tables) -> None:
     if (np.diff(pts) > 0).all():
         return
     if not (np.diff(np.sort(pts, kind="stable")) > 0).all():
-        raise Distrusted("two packets have the same time")
+        raise UnusableTablesError("two packets have the same time")
     keys = pts[tables.key]
     if not (np.diff(keys) > 0).all():
-        raise Distrusted("the clock runs backwards between key packets")
+        raise UnusableTablesError("the clock runs backwards between key packets")
     # A leading picture is shown before its own key frame, but after the previous one.
     gop = np.maximum.accumulate(np.where(tables.key, np.arange(len(pts)), 0))
     before = np.maximum.accumulate(np.where(tables.key, np.append(-1, gop[:-1]), -1))
     earlier = np.where(before >= 0, pts[np.maximum(before, 0)], np.iinfo(np.int64).min)
     if (pts <= earlier).any():
-        raise Distrusted("a frame is shown before the key frame that precedes its own")
+        raise UnusableTablesError("a frame is shown before the key frame that precedes its own")
 
 
 _log = logging.getLogger(__name__)
