@@ -15,7 +15,7 @@ import pytest
 
 from data_scripts.media_item import Entry
 from seqpipe.core.native import native_directory
-from seqpipe.video.engine.processes import PROCESSES
+from seqpipe.video.engine.backend import PROCESSES
 from tests.support import media
 from tests.support.kept import kept_folder
 from tests.support.last_words import (  # noqa: F401  hooks of pytest

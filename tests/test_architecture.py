@@ -130,8 +130,8 @@ HOMES = {
     ),
     "multiprocessing": (
         "video.engine.child",
-        "video.engine.child_process",
-        "video.engine.processes",
+        "video.engine.children",
+        "video.engine.backend",
         "pipeline.executor",
         "pipeline.workers",
         "dataset.calls",

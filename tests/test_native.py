@@ -22,6 +22,7 @@ SOURCES = (
     ("seqpipe.video.tables", "blocks.c"),
     ("seqpipe.ops.compression", "jpeg.c"),
     ("seqpipe.ops.noise", "noise.c"),
+    ("seqpipe.video.convert", "colors.c"),
 )
 
 needs_compiler = pytest.mark.skipif(native.compiler() is None, reason="no C compiler")

@@ -14,7 +14,6 @@ import logging
 import os
 import platform
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -83,9 +82,8 @@ def load_native(package: str, name: str) -> ctypes.CDLL | None:
         _log.info("%s is writable by other users: compiling %s anew in each process", directory, name)
         with tempfile.TemporaryDirectory(prefix="seqpipe-") as private:
             return ctypes.CDLL(str(compile_library(package, name, Path(private))))
-    except (OSError, subprocess.SubprocessError) as error:
-        reason = getattr(error, "stderr", None) or error
-        _log.info("%s cannot be compiled, its Python equivalent is used instead: %s", name, reason)
+    except OSError as error:
+        _log.info("%s cannot be compiled, its Python equivalent is used instead: %s", name, error)
         return None
 
 
@@ -118,8 +116,7 @@ def compile_library(package: str, name: str, directory: Path) -> Path:
 
     Raises:
         FileNotFoundError: there is no compiler.
-        OSError: the directory cannot be written.
-        subprocess.SubprocessError: the compiler fails or times out.
+        OSError: the directory cannot be written, or the compiler fails or times out.
     """
     source = source_text(package, name).encode()
     digest = hashlib.sha256(source + repr(_FLAGS).encode()).hexdigest()[:16]
@@ -171,9 +168,15 @@ def _compile(source: bytes, library: Path) -> None:
     path = compiler()
     if path is None:
         raise FileNotFoundError(f"no C compiler; install gcc, or name one in {COMPILER}")
+    import subprocess  # imported late: most libraries are compiled already
+
     library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(prefix="seqpipe-") as private:
         built = Path(private, library.name)
         command = [path, *_FLAGS, "-o", str(built), "-x", "c", "-", *_LIBRARIES]
-        subprocess.run(command, input=source, check=True, capture_output=True, timeout=_TIMEOUT_S)
+        try:
+            subprocess.run(command, input=source, check=True, capture_output=True, timeout=_TIMEOUT_S)
+        except subprocess.SubprocessError as error:
+            said = (getattr(error, "stderr", None) or b"").decode(errors="replace")
+            raise OSError(f"{path} fails: {said or error}") from error
         write_durably(library, _with_checksum(built.read_bytes()), 0o644)

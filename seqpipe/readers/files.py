@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ..core.param import check_list
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
-from ..video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
+from ..video.source.names import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
 from .entry import Entry, Listing
 from .labels import NO_LABEL, LabelParser
 from .ranges import Range

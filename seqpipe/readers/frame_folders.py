@@ -31,8 +31,8 @@ from ..video.convert.output import OutputSpec
 from ..video.convert.surface import Surface, surface_format
 from ..video.engine.engine import Engine, PendingRead, available_cores
 from ..video.memory import host_array
+from ..video.packet_index import Facts
 from ..video.plan.request import Outcomes, Request, check_memory
-from ..video.probe.facts import Facts
 from ..video.probe.info import StreamInfo
 from .entry import Entry, Listing
 from .files import list_files

@@ -8,8 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from ..core.forks import reset_after_fork
 from ..video.device import DecodeChoice, Device
-from ..video.engine.engine import Engine, available_cores
-from ..video.engine.executors import engine_for
+from ..video.engine.engine import Engine, available_cores, engine_for
 from ..video.index.open import IndexOptions
 
 __all__ = ["LazyEngine", "LazyPool", "ThreadPool"]

@@ -31,7 +31,7 @@ import numpy as np
 
 from ..core.param import check_path
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
-from ..video.source.extensions import is_video
+from ..video.source.names import is_video
 from .entry import Entry, Listing
 from .labels import NO_LABEL, LabelParser
 from .manifest import fields_of

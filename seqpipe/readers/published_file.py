@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from ..core.json_text import parse_json
 from ..core.param import check_path, choice
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, warn_caller
-from ..video.source.extensions import is_video
+from ..video.source.names import is_video
 from .entry import Entry, Listing
 from .labels import LabelParser
 from .manifest import bad_line, text_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..errors import DamagedSourceError, SeqpipeError, printable
-from ..video.source.extensions import SkippedFiles
+from ..video.source.names import SkippedFiles
 
 __all__ = ["Fate", "Loss", "Report", "ReportBook"]
 

@@ -15,7 +15,7 @@ from ..core.cached import cached_property
 from ..errors import ParameterError, SourceError
 from ..sampling import Sampler, Span
 from ..sampling.clip import draw_clip
-from ..video.probe.facts import Facts
+from ..video.packet_index import Facts
 from .frame_values import Clock, FrameMotion
 
 __all__ = ["Catalog", "SampleRequest", "Selection"]
@@ -61,7 +61,7 @@ class Catalog:
         lengths: number of frames of a sample of each video.
         shapes: distinct shapes of output frames, in the order of the output's layout.
         shape: index into ``shapes``.
-        geometries: distinct values of :attr:`seqpipe.video.probe.facts.Facts.geometry`.
+        geometries: distinct values of :attr:`seqpipe.video.packet_index.Facts.geometry`.
         geometry: index into ``geometries``.
         fields: values of further columns of each video; empty if there are none.
     """

@@ -31,8 +31,8 @@ from ..video.convert.output import OutputSpec
 from ..video.engine.engine import Engine
 from ..video.index.cache import cache_directory, load_facts
 from ..video.index.open import IndexOptions, open_index
-from ..video.index.register import Register
-from ..video.probe.facts import Facts
+from ..video.index.shared import Register
+from ..video.packet_index import Facts
 from ..video.source.source import Stamp, open_source
 from .entry import Entry, Listing
 from .frame_values import FrameMotion

@@ -14,8 +14,8 @@ import av
 import av.container
 
 from ..errors import ParameterError, SourceError, UnreadableSourceError
-from .probe.extent import HEAD, data_before_index, declared_size
-from .source.path_bytes import check_content
+from .probe.recognize import HEAD, data_before_index, declared_size
+from .source.names import check_content
 from .source.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -67,11 +67,7 @@ class _Pipe:
         self._descriptor, self._timeouts = descriptor, timeouts
 
     def read(self, size: int = _BUFFER) -> bytes:
-        """Read at most ``size`` bytes as soon as any are available; ``b""`` at the end.
-
-        Raises:
-            TimeoutError: no data has arrived within the timeout.
-        """
+        """Read at most ``size`` bytes as soon as any are available; ``b""`` at the end."""
         limit = self._timeouts.current_s
         if not select.select([self._descriptor], [], [], limit)[0]:
             raise TimeoutError(f"no data for {limit:g} s")

@@ -29,7 +29,7 @@ import numpy as np
 from ..array import Array, FloatArray
 from ..errors import DamagedSourceError, SeqpipeError, SourceError
 from ..sequence import Sequence
-from .bitstream import Classifier, Coded, classifier
+from .bitstream import Classifier, classifier
 from .byte_streams import (
     INDEX_FIRST,
     PeekableBytes,
@@ -47,11 +47,9 @@ from .convert.paint import HostPainter
 from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
 from .decode.kinds import read_kind
-from .decode.packet_decoder import DecodeError, DecodeResult, FedPacket
-from .index.assemble import DEFAULT_RATE
-from .index.clock import frame_step
+from .decode.packets import DecodeError, DecodeResult, FedPacket
+from .index.order import DEFAULT_RATE, frame_step
 from .packet_index import NO_PACKETS, PacketIndex
-from .probe.extent import data_before_index
 from .probe.info import StreamInfo
 from .probe.probe import (
     FirstPicture,
@@ -62,6 +60,7 @@ from .probe.probe import (
     unreadable,
     video_stream,
 )
+from .probe.recognize import data_before_index
 from .source.source import Source, open_source
 
 __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
@@ -450,9 +449,8 @@ class _PacketReader:
 
     def __init__(self, index: PacketIndex, *, raw: bool, classified: bool) -> None:
         info = index.info
-        coded = Coded(info.width, info.height, index.coded_bits)
         self._codec = info.codec
-        self._classifier: Classifier | None = classifier(info.codec, index.extradata, coded)
+        self._classifier: Classifier | None = classifier(info.codec, index.extradata, from_start=True)
         # AVI stores no presentation timestamps; FFmpeg's are guesses
         self._timed: bool | None = False if raw or info.container == "avi" else None
         self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)

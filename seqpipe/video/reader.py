@@ -27,20 +27,17 @@ from ..sequence import Sequence
 from .convert.output import OutputSpec, check_output
 from .convert.paint import Painter, Targets
 from .convert.surface import AnySurface
-from .decode.kinds import RefutedError
+from .decode.kinds import IndexMismatchError
 from .decode.packets import PacketReader, open_packets
 from .decode.run import Decoding, Lost
 from .device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
-from .engine.engine import available_cores
-from .engine.executors import reader_context
+from .engine.engine import available_cores, reader_context
 from .engine.fill import fill
-from .index.learned import Learned
+from .index.cache import Learned
 from .index.open import cached_index, open_index, reindexed
 from .packet_index import PacketIndex
-from .plan.frame_numbers import check_frame_number, check_frame_numbers, check_time_s, resolve_slice
-from .plan.jobs import PlannedVideo
-from .plan.plan import make_plan
-from .plan.request import lost_error
+from .plan.plan import PlannedVideo, make_plan
+from .plan.request import check_frame_number, check_frame_numbers, check_time_s, lost_error, resolve_slice
 from .probe.info import StreamInfo
 from .source.blocks import CountedSource
 from .source.source import Origin, open_source
@@ -373,7 +370,7 @@ class VideoReader(Closing):
 
     def _at_by_cues(self, times: Seq[float]) -> Sequence | None:
         """Return the frames displayed at the given times by the cues; None where these do not suffice."""
-        from .tables.gate import Distrusted
+        from .tables.gate import UnusableTablesError
 
         context, stamps = self._context, np.empty(len(times))
         assert self._by_cues is not None
@@ -386,7 +383,7 @@ class VideoReader(Closing):
                     if self._fill(part, targets, self._threads_for(part, numbers)):
                         return None  # the full index allows decoding from an earlier key frame, and names lost frames
                     stamps[positions] = part.index.timestamps[numbers]
-            except (Distrusted, RefutedError):
+            except (UnusableTablesError, IndexMismatchError):
                 return None
         return Sequence(pixels, self._output.layout, self.info.source, None, stamps)
 
@@ -396,7 +393,7 @@ class VideoReader(Closing):
         threads = self._threads_for(self._video, np.array(numbers, dtype=np.int64))
         try:
             return self._fill(self._video, targets, threads)
-        except RefutedError:
+        except IndexMismatchError:
             self._reindex()
             return self._fill(self._video, targets, threads)
 
@@ -461,7 +458,7 @@ class VideoReader(Closing):
                     left.pop(item.number, None)
                     yield item
                     del item  # as in fill.py: a referenced frame buffer is not reused
-            except RefutedError:
+            except IndexMismatchError:
                 self._reindex()
                 reopened = self._open_packets(self._video)
             except BackendError:

@@ -104,7 +104,7 @@ def _seqpipe(decode: str) -> Callable[[Windows, Job], Iterator[Any]]:
 def _engine(decode: str) -> Any:
     """Return an engine whose worker processes, if any, have started."""
     from seqpipe.video.device import Device
-    from seqpipe.video.engine.executors import engine_for
+    from seqpipe.video.engine.engine import engine_for
 
     engine = engine_for(Device("cuda", 0), decode=decode, threads=None, cache_dir=None)  # type: ignore[arg-type]  # from the table below
     for backend, _ in engine._backends:

@@ -14,8 +14,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from seqpipe.video.bitstream.display import SHOWS_EARLIER, SHOWS_LAST
-from seqpipe.video.bitstream.elementary import ElementaryStream
+from seqpipe.video.bitstream.elementary import SHOWS_EARLIER, SHOWS_LAST, ElementaryStream
 from seqpipe.video.decode.packets import open_packets
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec.cuvid import (

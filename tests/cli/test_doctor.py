@@ -11,7 +11,7 @@ import pytest
 
 from seqpipe.cli.commands import doctor
 from seqpipe.video.nvdec import cuvid
-from seqpipe.video.probe import ffmpeg_build
+from seqpipe.video.probe import probe
 
 from .written import lines
 
@@ -64,7 +64,7 @@ def test_a_compiler_is_optional(run, monkeypatch, named, ok):
 
 
 def test_a_decoder_that_must_be_there_fails_it(run, monkeypatch):
-    monkeypatch.setattr(ffmpeg_build, "_DECODERS", ("h264", "no_such_decoder"))
+    monkeypatch.setattr(probe, "_DECODERS", ("h264", "no_such_decoder"))
     text = run("doctor", code=1).stdout
     assert "FAILS  CPU decoders:" in text
     assert "without no_such_decoder\n" in text

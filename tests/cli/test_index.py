@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from seqpipe import Clip, Decode, videos
-from seqpipe.video.index import register
+from seqpipe.video.index import shared as register
 from tests.support.media import made
 
 from .written import files, lines

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from seqpipe.cli import main
 from seqpipe.cli.export import source, while_indexing
 from seqpipe.errors import SourceError
-from seqpipe.video import first_pass
+from seqpipe.video import stream as first_pass
 from seqpipe.video.index import build
 from tests.support.deep import deep_but
 from tests.support.media import made

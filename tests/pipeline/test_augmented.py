@@ -10,7 +10,7 @@ import pytest
 from seqpipe import ops
 from seqpipe.ops import Chain
 from seqpipe.sequence import Batch
-from seqpipe.video.nvdec.native_feeder import native
+from seqpipe.video.nvdec.feeder import native
 from seqpipe.video.nvdec.session import Session
 from tests.support.augmented import (
     LEVEL,

@@ -16,7 +16,7 @@ import pytest
 import seqpipe
 from seqpipe.core.finalizers import Finalizer
 from seqpipe.video.device import parse_device
-from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.engine.engine import engine_for
 from seqpipe.video.plan.request import Request
 from seqpipe.video.reader import VideoReader
 from tests.support.datasets import clips

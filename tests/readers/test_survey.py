@@ -11,7 +11,7 @@ import pytest
 
 from seqpipe.errors import FrameRangeError, SourceError, SourceNotFoundError, UnreadableSourceError
 from seqpipe.readers import Range
-from seqpipe.video.index import register
+from seqpipe.video.index import shared as register
 from tests.support.datasets import assert_resumes, assert_true_frames, clips, gists, planned
 from tests.support.media import made
 
@@ -112,7 +112,7 @@ def test_uneven_clocks_are_looked_at_in_the_index(make, kind):
 
 def test_a_register_learns_the_times_that_an_old_index_does_not_tell(make, monkeypatch, request):
     with monkeypatch.context() as patch:
-        patch.setattr("seqpipe.video.index.packed.clock_of", lambda _: None)
+        patch.setattr("seqpipe.video.index.cache.clock_of", lambda _: None)
         make()
     first = told(make(**OPTIONS["rate"]))
     request.getfixturevalue("no_index")

@@ -8,7 +8,7 @@ from collections.abc import Sequence as Seq
 import pytest
 
 from seqpipe.video.decode.cpu import CpuDecoder
-from seqpipe.video.decode.packet_decoder import DecodeResult, FedPacket
+from seqpipe.video.decode.packets import DecodeResult, FedPacket
 
 __all__ = ["count_packets"]
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.video.cuda import converter, driver
+from seqpipe.video.cuda import converter, painter
 from seqpipe.video.engine import gpu_backends
 from seqpipe.video.nvdec import caps, cuvid, session
 from seqpipe.video.nvdec.cuvid import CODECS, Packet, PictureParams, Status
@@ -68,7 +68,7 @@ class SoftwareGpu:
         for user in (cuvid, session, caps):
             patch.setattr(user, "load", lambda: self.cuvid)
         patch.setattr(converter, "KernelDevice", lambda _number: self._device)
-        patch.setattr(driver, "launch_functions", self._launching.addresses)
+        patch.setattr(painter, "launch_functions", self._launching.addresses)
         for remembered in (caps.ability, converter.converters_of, gpu_backends._pool):
             remembered.cache_clear()
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe.video.bitstream.bits import BitstreamError
-from seqpipe.video.bitstream.vp9 import _frames, _header
+from seqpipe.video.bitstream.vpx import _frames, _header
 from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, PictureParams, VideoFormat
 from tests.support.software_parser import CHROMA, DONE, FAILED, context_of, decoded, laid_down, packet_of
 

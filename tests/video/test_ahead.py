@@ -73,7 +73,7 @@ def index() -> PacketIndex:
 @pytest.fixture
 def distant(index, monkeypatch):
     """Opens distant sources without reading through them for an index."""
-    monkeypatch.setattr("seqpipe.video.index.library.open_index", lambda *_, **__: index)
+    monkeypatch.setattr("seqpipe.video.index.open.open_index", lambda *_, **__: index)
     return Distant
 
 
@@ -162,7 +162,7 @@ from tests.video.test_ahead import NAME, Distant, made
 read_ahead._THREADS = 1
 index = open_index(made(NAME))
 source = Distant(delay_s=0.3)
-import seqpipe.video.index.library as library
+import seqpipe.video.index.open as library
 library.open_index = lambda *_, **__: index
 engine = Engine(2)
 reading = engine.submit([Request(source, np.array([int(frame)])) for frame in index.key_frames])

@@ -15,6 +15,7 @@ import pytest
 from seqpipe.errors import OutputError
 from seqpipe.video.index.build import build_index
 from seqpipe.video.index.cache import (
+    PREFIX,
     cache_directory,
     cache_file,
     load_facts,
@@ -23,7 +24,6 @@ from seqpipe.video.index.cache import (
     save_index,
 )
 from seqpipe.video.index.open import open_index, summary
-from seqpipe.video.index.packed import PREFIX
 from seqpipe.video.packet_index import PacketTable
 from seqpipe.video.source.source import open_source
 from tests.support.media import made

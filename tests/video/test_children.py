@@ -24,14 +24,13 @@ from seqpipe.video.convert.surface import Surface, surface_format
 from seqpipe.video.decode.packets import open_packets
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
-from seqpipe.video.engine import child_memory, child_process
-from seqpipe.video.engine.backend import DecodeBackend
+from seqpipe.video.engine import child_memory, children
+from seqpipe.video.engine.backend import PROCESSES, DecodeBackend, processes
 from seqpipe.video.engine.child_memory import BufferAllocator, FrameMemory
 from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
-from seqpipe.video.engine.processes import PROCESSES, processes
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.jobs import PlannedVideo
+from seqpipe.video.plan.plan import PlannedVideo
 from seqpipe.video.plan.request import Request
 from seqpipe.video.source.source import open_source
 from tests.support.media import ROOT, made, names
@@ -339,7 +338,7 @@ def test_nothing_is_left(monkeypatch):
     started = []
     popen = subprocess.Popen
     monkeypatch.setattr(
-        child_process.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1]
+        children.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1]
     )
     with Engine(2, processes=2) as made_engine:
         asked = [request("h264", [k]) for k in range(0, 40, 10)]
@@ -366,7 +365,7 @@ sys.stdin.readline()
 STARTING = """
 import signal
 signal.signal(signal.SIGINT, lambda *_: None)
-from seqpipe.video.engine.child_process import ChildProcess
+from seqpipe.video.engine.children import ChildProcess
 children = [ChildProcess() for _ in range(2)]
 print("begun", flush=True)
 for child in children:

@@ -18,7 +18,7 @@ from seqpipe.errors import UnreadableSourceError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.index.cache import cache_file, load_facts, save_index
 from seqpipe.video.index.open import open_index
-from seqpipe.video.probe.facts import Facts, clock_of
+from seqpipe.video.packet_index import Facts, clock_of
 from seqpipe.video.source.source import open_source
 from tests.support.media import made, made_all
 

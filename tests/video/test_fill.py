@@ -14,7 +14,7 @@ from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
 from seqpipe.video.convert.paint import HostPainter
 from seqpipe.video.decode.cpu import CpuDecoder
-from seqpipe.video.decode.packet_decoder import DecodeError, DecodeResult
+from seqpipe.video.decode.packets import DecodeError, DecodeResult
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend, ReaderContext
 from seqpipe.video.engine.engine import Engine

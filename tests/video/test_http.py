@@ -15,7 +15,7 @@ from seqpipe.core.limits import DOWNLOAD_GIB
 from seqpipe.errors import ParameterError, SourceError
 from seqpipe.video.index.open import open_index
 from seqpipe.video.reader import VideoReader
-from seqpipe.video.source import http_ranges
+from seqpipe.video.source import remote
 from seqpipe.video.source.source import open_source
 from tests.support.media import MADE_DIR, made
 
@@ -189,7 +189,7 @@ def test_a_server_that_falls_silent_is_given_up(serve, monkeypatch):
     handler = one_file("h264", "ranges")
     source = open_source(serve(handler, "v.mp4"))
     handler.mode, handler.stop = "stall", threading.Event()
-    monkeypatch.setattr(http_ranges, "_SILENCE_S", 0.3)
+    monkeypatch.setattr(remote, "_SILENCE_S", 0.3)
     try:
         with pytest.raises(SourceError, match=r"^http://.*the server sent nothing for 0\.3 s"):
             source.read([(5000, 64)])

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.video.index import library
-from seqpipe.video.index.library import Library
-from seqpipe.video.index.open import IndexOptions, open_index
+from seqpipe.video.index import open as library
+from seqpipe.video.index.open import IndexOptions, Library, open_index
 from tests.support import media
 
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.errors import ParameterError
-from seqpipe.video.convert import recipe
+from seqpipe.video.convert import converter
 from seqpipe.video.convert.color import resolve
 from seqpipe.video.convert.converter import Converter
 from seqpipe.video.convert.surface import Surface
@@ -155,7 +155,7 @@ def test_bands_leave_no_trace(
     surface, info = given(chroma, bits)
     whole = made(surface, info, **output)
     for pixels in (1, 1000):
-        monkeypatch.setattr(recipe, "_BAND_PIXELS", pixels)
+        monkeypatch.setattr(converter, "_BAND_PIXELS", pixels)
         assert_as_good_as_equal(made(surface, info, **output), whole)
 
 

@@ -9,9 +9,9 @@ import pytest
 import seqpipe
 from seqpipe.errors import FrameRangeError, SeqpipeError, UnreadableSourceError
 from seqpipe.video.bitstream.bits import BitstreamError
-from seqpipe.video.index.clock import one_clock
+from seqpipe.video.index.order import one_clock
 from seqpipe.video.probe.probe import probe
-from seqpipe.video.source.parsing import parsing
+from seqpipe.video.probe.recognize import parsing
 from seqpipe.video.source.source import open_source
 from tests.support.datasets import clips
 from tests.support.media import made

@@ -74,7 +74,7 @@ def _element(identity: int, body: bytes) -> bytes:
 
 
 def test_encryption_in_matroska(tmp_path):
-    from seqpipe.video.probe.extent import element
+    from seqpipe.video.probe.recognize import element
 
     path = tmp_path / "locked.mkv"
     data = media.made("h264_mkv" if "h264_mkv" in media.names() else "mpeg2_mkv").read_bytes()

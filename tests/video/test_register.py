@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.video.index import register as module
-from seqpipe.video.index.register import Register
-from seqpipe.video.probe.facts import Facts
+from seqpipe.video.index import shared as module
+from seqpipe.video.index.shared import Register
+from seqpipe.video.packet_index import Facts
 
 FACTS = Facts(48, 128, 96, 90, True, -82592, 3600, 7, 3, 1, 90000)
 
@@ -183,7 +183,7 @@ def test_few_files_have_none(paths, tmp_path, monkeypatch):
 
 
 def test_those_that_were_used_last_are_kept(paths, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_KEPT", 3)
+    monkeypatch.setattr(module, "_MOST_REGISTERS", 3)
     lists = [paths[:1], paths[:2], paths[:3], paths[:4]]
     for age, listed in enumerate(lists[:3]):
         Register(tmp_path, listed).save(known(paths))
@@ -192,7 +192,7 @@ def test_those_that_were_used_last_are_kept(paths, tmp_path, monkeypatch):
     assert Register(tmp_path, lists[0]).load()  # now it is the youngest of the three
     Register(tmp_path, lists[3]).save(known(paths))
     assert [bool(Register(tmp_path, listed).load()) for listed in lists] == [True, False, True, True]
-    monkeypatch.setattr(module, "_KEPT_BYTES", 1)
+    monkeypatch.setattr(module, "_MOST_REGISTER_BYTES", 1)
     Register(tmp_path, paths).save(known(paths))
     assert len(list((tmp_path / "registers").iterdir())) == 1
     assert Register(tmp_path, paths).load() == known(paths)
@@ -201,8 +201,8 @@ def test_those_that_were_used_last_are_kept(paths, tmp_path, monkeypatch):
 WRITER = """
 import sys
 from pathlib import Path
-from seqpipe.video.index import register
-from seqpipe.video.probe.facts import Facts
+from seqpipe.video.index import shared as register
+from seqpipe.video.packet_index import Facts
 register._FEWEST_FILES = 1
 folder, frames, *paths = sys.argv[1:]
 for _ in range(200):

@@ -10,7 +10,7 @@ import pytest
 import seqpipe
 from data_scripts.frame_code import read
 from seqpipe.video.bitstream import ParameterSets
-from seqpipe.video.bitstream.nal import nal_spans
+from seqpipe.video.bitstream.bits import nal_spans
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.index.build import build_index
 from seqpipe.video.index.open import open_index

@@ -24,7 +24,7 @@ from seqpipe.errors import OutputError, SourceNotFoundError
 from seqpipe.video.index.build import build_index
 from seqpipe.video.index.open import open_index
 from seqpipe.video.index.shared import REGISTER_NAME, SharedRegister, find_register
-from seqpipe.video.probe.facts import Facts
+from seqpipe.video.packet_index import Facts
 from seqpipe.video.source.source import open_source
 from tests.support.datasets import clips, images
 from tests.support.media import made

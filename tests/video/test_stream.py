@@ -22,7 +22,7 @@ from seqpipe.errors import (
     UnreadableSourceError,
 )
 from seqpipe.video.frame_stream import FramePainter, FrameStream
-from seqpipe.video.probe.extent import data_before_index
+from seqpipe.video.probe.recognize import data_before_index
 from tests.support.datasets import clips, images
 from tests.support.media import ROOT, made
 

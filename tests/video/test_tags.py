@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from av.video.reformatter import ColorPrimaries, ColorTrc
 
-from seqpipe.video.probe.tags import describe
+from seqpipe.video.probe.info import describe
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 import seqpipe
 from seqpipe.errors import DamagedSourceError
 from seqpipe.video.decode.cpu import CpuDecoder
-from seqpipe.video.index.open import open_index
-from seqpipe.video.index.verify import lost_frames
+from seqpipe.video.index.open import lost_frames, open_index
 from tests.support.media import entry, made
 
 DAMAGED = [
@@ -57,7 +56,7 @@ def test_it_is_kept_and_done_once(tmp_path, monkeypatch):
     assert not plain.verified
     assert not lost_frames(plain).size
     first = open_index(made("h264_flip_key"), cache_dir=tmp_path, verified=True)
-    monkeypatch.setattr("seqpipe.video.index.verify.verify", None)
+    monkeypatch.setattr("seqpipe.video.index.open.verify", None)
     monkeypatch.setattr("seqpipe.video.index.build.build_index", None)
     again = open_index(made("h264_flip_key"), cache_dir=tmp_path, verified=True)
     assert again.verified

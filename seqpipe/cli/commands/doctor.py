@@ -78,14 +78,14 @@ def findings(cache_dir: str | None) -> Iterator[Finding]:
 
 
 def _ffmpeg() -> Finding:
-    from ...video.probe import ffmpeg_build
+    from ...video.probe import probe
 
-    missing = ffmpeg_build.missing_decoders()
+    missing = probe.missing_decoders()
     if not missing:
-        return Finding("CPU decoders", ffmpeg_build.name())
+        return Finding("CPU decoders", probe.build_name())
     return Finding(
         "CPU decoders",
-        f"{ffmpeg_build.name()}, without {', '.join(missing)}",
+        f"{probe.build_name()}, without {', '.join(missing)}",
         ok=False,
         advice="Install PyAV's own wheel: pip install --force-reinstall --no-deps av",
     )

@@ -166,6 +166,6 @@ def _index_volume(volume: InputFile, *, as_json: bool) -> str:
 
 
 def _facts(_: InputFile, index: PacketIndex) -> tuple[int, int, str]:
-    from ...video.index.verify import lost_frames
+    from ...video.index.open import lost_frames
 
     return len(index), len(lost_frames(index)), index.cut

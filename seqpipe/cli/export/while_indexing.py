@@ -37,8 +37,8 @@ from .report import ExportReport
 from .source import Assembler, Piece, write_pieces
 
 if TYPE_CHECKING:
-    from ...video.first_pass import FirstFrame, FirstPass
     from ...video.probe.info import StreamInfo
+    from ...video.stream import FirstFrame, FirstPass
 
 __all__ = ["EarlyExport", "export_while_indexing", "provisional_plan"]
 
@@ -127,7 +127,7 @@ def export_while_indexing(
         kept = {"cache_dir": options.cache_dir, "register": options.register}
         if stamp is None or index_without_scan(source, stamp, **kept) is not None:
             return None
-        from ...video.first_pass import first_pass  # only now is anything read through
+        from ...video.stream import first_pass  # only now is anything read through
 
         with ExitStack() as stack:
             threads = options.jobs or available_cores()

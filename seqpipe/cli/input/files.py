@@ -17,7 +17,7 @@ from ...errors import (
     UnreadableSourceError,
     printable,
 )
-from ...video.source.extensions import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
+from ...video.source.names import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
 from ..terminal.progress import say
 
 __all__ = ["InputFile", "find_inputs"]

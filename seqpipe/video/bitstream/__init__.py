@@ -13,20 +13,25 @@ if TYPE_CHECKING:
     from .hevc import hevc_may_hide
     from .kind import UNKNOWN, Classifier, Leading, PacketKind, Picture, droppable
     from .parameter_sets import ParameterSets, SetUp, encoder_version, with_version
-    from .replenishment import REPLENISHED, UNREAD, Coded
-    from .select import chroma_location, classifier, classify_all, highest_temporal_layer
+    from .select import (
+        REPLENISHED,
+        UNPARSED_CODECS,
+        chroma_location,
+        classifier,
+        classify_all,
+        highest_temporal_layer,
+    )
 
 _LAZY = {
     "Classifier": "kind",
-    "Coded": "replenishment",
     "Leading": "kind",
     "PacketKind": "kind",
     "ParameterSets": "parameter_sets",
     "Picture": "kind",
-    "REPLENISHED": "replenishment",
+    "REPLENISHED": "select",
     "SetUp": "parameter_sets",
     "UNKNOWN": "kind",
-    "UNREAD": "replenishment",
+    "UNPARSED_CODECS": "select",
     "chroma_location": "select",
     "classifier": "select",
     "classify_all": "select",
@@ -40,9 +45,8 @@ _LAZY = {
 __all__ = [
     "REPLENISHED",
     "UNKNOWN",
-    "UNREAD",
+    "UNPARSED_CODECS",
     "Classifier",
-    "Coded",
     "Leading",
     "PacketKind",
     "ParameterSets",

@@ -5,13 +5,47 @@ Sources: ISO/IEC 14496-15 (length-prefixed units), H.264 and H.265 Annex B (star
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from ...errors import BackendError
-from .display import SHOWS_EARLIER, display_roles
-from .nal import NalFormat, avc_format, hevc_format, nal_spans
+from .av1 import av1_shows
+from .bits import BitstreamError, NalFormat, avc_format, hevc_format, nal_spans
+from .vpx import vp9_shows
 
-__all__ = ["ElementaryStream"]
+__all__ = ["AT_KEY", "SHOWS_EARLIER", "SHOWS_LAST", "ElementaryStream", "display_roles"]
+
+SHOWS_LAST: Final = 1
+"""The packet shows the last frame that it holds."""
+SHOWS_EARLIER: Final = 2
+"""The packet shows a frame of an earlier packet (``show_existing_frame``)."""
+AT_KEY: Final = 4
+"""The packet starts with a key frame."""
+
+
+def display_roles(codec: str) -> Callable[[bytes], int] | None:
+    """Return a function that reads the role of a packet; None for codecs that show each frame once.
+
+    Args:
+        codec: FFmpeg's name of the codec.
+
+    Returns:
+        A function of a packet's bytes, which returns :data:`SHOWS_LAST`, :data:`SHOWS_EARLIER` or 0, combined with
+        :data:`AT_KEY`. A packet that cannot be parsed counts as showing its own frame.
+    """
+    parse = {"vp9": vp9_shows, "av1": av1_shows}.get(codec)
+    if parse is None:
+        return None
+
+    def role(packet: bytes) -> int:
+        try:
+            own, earlier, key = parse(packet)
+        except BitstreamError:
+            return SHOWS_LAST
+        return (SHOWS_EARLIER if earlier else SHOWS_LAST if own else 0) | (AT_KEY if key else 0)
+
+    return role
+
 
 _START = b"\0\0\0\1"
 _NAL_FORMATS = {"h264": avc_format, "hevc": hevc_format}
@@ -41,7 +75,7 @@ class ElementaryStream:
         self._codec, self._role = codec, display_roles(codec)
 
     def roles(self, packets: Sequence[bytes]) -> bytes:
-        """Return the display role of each packet, see :mod:`seqpipe.video.bitstream.display`; 0 for other codecs.
+        """Return the display role of each packet, see :func:`display_roles`; 0 for other codecs.
 
         Raises:
             BackendError: a packet of VP9 shows an earlier frame again, for which NVDEC's parser never calls back

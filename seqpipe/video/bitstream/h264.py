@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .bits import BitReader, BitstreamError, unescape
+from .bits import BitReader, BitstreamError, avc_format, nal_spans, unescape
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, Picture, packet_kind
-from .nal import avc_format, nal_spans
-from .no_picture import h264_has_none, sei_number
+from .parameter_sets import h264_has_none, sei_number
 from .sps import H264Sequence, h264_sequence
 
 if TYPE_CHECKING:

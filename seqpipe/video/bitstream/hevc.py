@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .bits import BitReader, BitstreamError, unescape
+from .bits import BitReader, BitstreamError, hevc_format, nal_spans, unescape
 from .kind import NO_PICTURE, UNKNOWN, Leading, PacketKind, Picture, packet_kind
-from .nal import hevc_format, nal_spans
-from .no_picture import hevc_has_none
+from .parameter_sets import hevc_has_none
 
 __all__ = ["HevcClassifier", "hevc_highest_layer", "hevc_may_hide"]
 

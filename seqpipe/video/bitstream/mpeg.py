@@ -163,11 +163,7 @@ class Mpeg4Classifier:
         return _Vop(letter, bits.flag())
 
     def _learn(self, data: bytes) -> bool:
-        """Read the last video object layer before the first VOP; returns whether there is one.
-
-        Raises:
-            BitstreamError: it is truncated.
-        """
+        """Read the last video object layer before the first VOP; returns whether there is one."""
         learned = False
         end = data.find(_VOP)
         at = data.find(_START, 0, end if end >= 0 else len(data))

@@ -3,22 +3,63 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import av
 import av.codec
 
-from .kind import UNKNOWN, Classifier, PacketKind
-from .replenishment import READ_THROUGH, Coded, ReplenishedClassifier
+from .kind import UNKNOWN, Classifier, PacketKind, packet_kind
 
 if TYPE_CHECKING:
     from av.buffer import Buffer
 
-__all__ = ["chroma_location", "classifier", "classify_all", "highest_temporal_layer"]
+__all__ = [
+    "REPLENISHED",
+    "UNPARSED_CODECS",
+    "chroma_location",
+    "classifier",
+    "classify_all",
+    "highest_temporal_layer",
+]
 
 _NOT_QUITE_INTRA = frozenset({"png"})
 """FFmpeg lists PNG as intra-only, but adds the previous picture to a QuickTime PNG that is no key frame."""
+
+
+def _never(_packet: bytes) -> bool:
+    return False
+
+
+def _is_flv1_key(packet: bytes) -> bool:
+    """Sorenson H.263: the frame type follows start code, number and size."""
+    bits = int.from_bytes(packet[:9].ljust(9, b"\0"), "big")
+    behind = {0: 16, 1: 32}.get(bits >> 72 - 33 & 7, 0)
+    return not bits >> 72 - 35 - behind & 3
+
+
+_REPLENISHED_KEYS: Final[dict[str, Callable[[bytes], bool]]] = {
+    **dict.fromkeys(("cinepak", "flashsv", "qtrle", "rpza", "smc"), _never),
+    "flv1": _is_flv1_key,
+    **dict.fromkeys(("msmpeg4v2", "msmpeg4v3", "wmv1"), lambda packet: not packet[0] >> 6),
+    "svq1": lambda packet: not packet[3] & 3,
+    "wmv2": lambda packet: not packet[0] >> 7,
+    "zmbv": lambda packet: bool(packet[0] & 1),
+}
+"""By codec that updates the changed parts of the previous frame: whether a packet codes all pixels.
+
+Containers often mark all packets of these codecs as key frames. Where the frame type is not in the first bits, decoding
+starts at the first packet alone. Sources: libavcodec's decoders, which are the only specifications of these codecs.
+"""
+
+UNPARSED_CODECS: Final = frozenset(
+    {"cscd", "flashsv2", "flic", "msrle", "msvideo1", "snow", "svq3", "tscc", "tscc2", "vmnc"}
+)
+"""Other such codecs, whose key flags are used unless every packet has one."""
+
+REPLENISHED: Final = frozenset(_REPLENISHED_KEYS) | UNPARSED_CODECS
+"""All such codecs: their decoders keep the last frame across a flush, and a first packet may refer to a blank one."""
+
 _KEY_FRAME = PacketKind(reference=False, random_access=True, picture_type="I")
 
 
@@ -37,13 +78,29 @@ class _UniformClassifier:
         return self.kind
 
 
-def classifier(codec: str, extradata: bytes, coded: Coded | None = None) -> Classifier:
+class _ReplenishedClassifier:
+    """Finds the packets of a stream at which decoding can start: the first one, and those that code all pixels."""
+
+    def __init__(self, codec: str) -> None:
+        self._is_key, self._first = _REPLENISHED_KEYS[codec], True
+
+    def classify(self, packet: bytes | memoryview) -> PacketKind:
+        """Return whether decoding can start at a packet; a truncated packet does not code all pixels."""
+        first, self._first = self._first, False
+        try:
+            whole = first or self._is_key(bytes(packet))
+        except IndexError:
+            whole = False
+        return packet_kind(True, random_access=whole)
+
+
+def classifier(codec: str, extradata: bytes, *, from_start: bool = False) -> Classifier:
     """Create the classifier for one stream.
 
     Args:
         codec: the name of FFmpeg's codec or of one of its decoders: ``h264``, ``libdav1d``.
         extradata: the stream's codec configuration as the container holds it; may be empty.
-        coded: size and depth of its frames, for codecs whose packets do not state them.
+        from_start: whether all packets are read, from the first one on.
 
     Returns:
         A classifier for the codec. For a codec that is not read here, every packet is a reference, or none is
@@ -54,8 +111,8 @@ def classifier(codec: str, extradata: bytes, coded: Coded | None = None) -> Clas
         module, make = _CLASSIFIERS[name]
         result: Classifier = getattr(_of(module), make)(extradata)
         return result
-    if coded is not None and name in READ_THROUGH:
-        return ReplenishedClassifier(name, coded)
+    if from_start and name in _REPLENISHED_KEYS:
+        return _ReplenishedClassifier(name)
     return _UniformClassifier(_KEY_FRAME if intra_only else UNKNOWN)
 
 
@@ -85,7 +142,7 @@ def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
         FFmpeg's number of the location of H.273: 1 left, 2 center, 3 top left, 4 top, 5 bottom left, 6 bottom; 0 if not
         stated.
     """
-    return int(_of("chroma").stream_chroma_location(_identity(codec)[0], extradata, first_packet))
+    return int(_of("sps").stream_chroma_location(_identity(codec)[0], extradata, first_packet))
 
 
 def highest_temporal_layer(codec: str, extradata: bytes) -> int:
@@ -121,7 +178,7 @@ _CLASSIFIERS = {
     "mpeg1video": ("mpeg", "MpegClassifier"),
     "mpeg2video": ("mpeg", "MpegClassifier"),
     "mpeg4": ("mpeg", "Mpeg4Classifier"),
-    "vp8": ("vp8", "Vp8Classifier"),
-    "vp9": ("vp9", "Vp9Classifier"),
+    "vp8": ("vpx", "Vp8Classifier"),
+    "vp9": ("vpx", "Vp9Classifier"),
 }
 """Module and class of the classifier of each supported codec."""

@@ -129,6 +129,11 @@ class ChromaGrid:
         rows, columns = ((axis.window.stop - axis.window.start) << axis.shift for axis in (self.y, self.x))
         return rows, columns
 
+    def fractional_bits(self, dtype: np.dtype[Any]) -> int:
+        """Return the fractional bits of interpolated rows, which the interpolation of the columns removes again."""
+        once = self.x.shift > 1 or all(phase.part for phase in self.x.phases)
+        return 8 if dtype == np.uint8 and once else 0
+
     def shifted(self, plane: Plane, scratch: ConversionScratch) -> Plane:
         """Return the wanted range as whole chroma samples, interpolated where it starts between two of them.
 
@@ -164,9 +169,7 @@ class Upsampler:
         phases = grid.x.phases
         self._scratch = scratch
         self._window = grid.window
-        # Fractional bits, which the weights of the columns remove again.
-        once = grid.x.shift > 1 or all(phase.part for phase in phases)
-        self._below = 8 if dtype == np.uint8 and once else 0
+        self._below = grid.fractional_bits(dtype)
         self._headroom = headroom + self._below
         self._samples = scratch.array("chroma", (count, rows, columns), np.uint16)
         self._steps: list[Callable[[], object]] = []

@@ -6,21 +6,204 @@ last, at the final size.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array
-from ...errors import ParameterError
+from ...array import Array, FloatArray
+from ...errors import ParameterError, SourceError
 from ..probe.info import StreamInfo
-from .color import resolve
+from .chroma import ChromaAxis, ChromaGrid
+from .color import ColorSpec, chroma_offset, output_matrix, resolve
+from .geometry import Placement
+from .mix import ColorKernel, Mixer, is_compiled
+from .orient import (
+    PlaneTransform,
+    RoundedWindow,
+    ScaledPlanes,
+    UnscaledPlanes,
+    WindowedPlanes,
+    crop_to_reach,
+    oriented,
+)
 from .output import OutputSpec
-from .recipe import Recipe
 from .scratch import ConversionScratch
-from .surface import Surface
+from .surface import Plane, Surface
 
-__all__ = ["Converter", "OutputSpec", "StreamConverter"]
+__all__ = ["Converter", "OutputSpec", "Recipe", "StreamConverter"]
+
+# A band of an unscaled frame whose intermediate results fit into the processor's caches.
+_BAND_PIXELS: Final = 1 << 18
+
+
+class Recipe:
+    """Prepared conversion of surfaces of one format and size; belongs to one thread, as it works in scratch memory.
+
+    Args:
+        info: the stream.
+        color: the stream's resolved color tags.
+        output: the output specification.
+        placement: geometry for a surface of the stream's nominal size.
+        surface: an example of the surfaces to convert.
+        scratch: memory for intermediate results, which recipes of one thread may share.
+
+    Raises:
+        SourceError: the stream's color cannot be converted to the requested one.
+    """
+
+    def __init__(
+        self,
+        info: StreamInfo,
+        color: ColorSpec,
+        output: OutputSpec,
+        placement: Placement,
+        surface: Surface,
+        scratch: ConversionScratch,
+    ) -> None:
+        form = surface.format
+        self._format, self._shape = form, surface.planes[0].shape
+        placement = placement.on((info.width, info.height), (surface.width, surface.height))
+        self._bands: list[tuple[tuple[slice, ...], Callable[[Seq[Plane], Plane], object]]] = []
+        if output.rounded is not None and placement.window is not None:
+            self._bands.append(_rounded_window(info, color, output, placement, surface, scratch))
+            return
+        coded = output.color == "YCbCr"
+        # Rounding scaled planes to 8 bits would change colors by more than one 8-bit value.
+        scaled = placement.is_scaled
+        wide = form.bits > 8 or ((output.dtype != "uint8" or scaled) and not coded)
+        headroom = 16 - form.bits if wide and not coded else 0
+        try:
+            matrix = output_matrix(color, output.color, form, 16 if wide else 8)
+        except SourceError as error:
+            error.source = info.source
+            raise
+        matrix[:, :-1] /= 2**headroom
+        needed = matrix.shape[1] - 1
+        dtype: np.dtype[Any] = np.dtype(np.uint16 if wide else np.uint8)
+        unit = 2 ** (form.bits - 8) if coded else 257
+
+        compiled = is_compiled(matrix)
+        if compiled and not (placement.is_scaled or placement.flipped or placement.quarter_turns):
+            grids = _grids(color, placement, surface)
+            kernel = ColorKernel(matrix, dtype, output, grids, headroom, scratch)
+            self._bands.append(((slice(None),), kernel))
+            return
+        for rows, part in _bands(placement):
+            grids = _grids(color, part, surface)[:needed]
+            planes: PlaneTransform
+            if part.window is not None:
+                planes = WindowedPlanes(grids, part.stretches, dtype, headroom)
+            elif part.is_scaled:
+                planes = ScaledPlanes(grids, part, dtype, headroom, scratch)
+            else:
+                planes = UnscaledPlanes(grids, dtype, headroom, scratch)
+            planes = oriented(planes, part, needed, dtype, scratch)
+            mix = _mixer(matrix, dtype, output, planes, unit, scratch, compiled=compiled)
+            band = (slice(None), rows) if output.layout == "FCHW" else (rows,)
+            self._bands.append((band, partial(_run, planes, mix)))
+
+    def fits(self, surface: Surface) -> bool:
+        """Return whether this recipe was prepared for surfaces like this one."""
+        return self._format == surface.format and self._shape == surface.planes[0].shape
+
+    def __call__(self, surface: Surface, out: Plane) -> None:
+        """Convert a surface that fits into a contiguous array of the output's shape and dtype."""
+        self.convert(surface.planes, out)
+
+    def convert(self, planes: Seq[Plane], out: Plane) -> None:
+        """Convert the planes of a surface, as a call does."""
+        for band, convert in self._bands:
+            convert(planes, out[band])
+
+
+def _run(
+    transform: PlaneTransform, mix: Callable[[Seq[Plane], Plane], object], planes: Seq[Plane], out: Plane
+) -> None:
+    mix(transform(planes), out)
+
+
+def _mixer(
+    matrix: FloatArray,
+    dtype: np.dtype[Any],
+    output: OutputSpec,
+    planes: PlaneTransform,
+    unit: int,
+    scratch: ConversionScratch,
+    *,
+    compiled: bool,
+) -> Callable[[Seq[Plane], Plane], object]:
+    """Return the conversion of transformed planes to pixels."""
+    if not compiled:
+        return Mixer(matrix, dtype, output, planes.shape, planes.cut, unit, scratch)
+    row, column = (
+        ChromaAxis(0, 0.0, cut.start, cut.stop - cut.start, samples)
+        for cut, samples in zip(planes.cut, planes.shape, strict=True)
+    )
+    return ColorKernel(matrix, dtype, output, (ChromaGrid(column, row),) * 3, 0, scratch)
+
+
+def _rounded_window(
+    info: StreamInfo,
+    color: ColorSpec,
+    output: OutputSpec,
+    placement: Placement,
+    surface: Surface,
+    scratch: ConversionScratch,
+) -> tuple[tuple[slice, ...], Callable[[Seq[Plane], Plane], object]]:
+    """Prepare a window of frames whose colors are rounded before they are scaled, as a single band."""
+    placement = crop_to_reach(placement)
+    width, height = placement.box[2:]
+    rounded = OutputSpec(output.color, output.rounded or "uint8")
+    whole = Placement(placement.box, (width, height), flipped=False, quarter_turns=0)
+    stream = replace(info, width=surface.width, height=surface.height)
+    full_size = Recipe(stream, color, rounded, whole, surface, scratch)
+    coded, source = output.color == "YCbCr", np.dtype(rounded.dtype)
+    dtype = source if coded else np.dtype(np.uint16)
+    headroom = 8 * (dtype.itemsize - source.itemsize)
+    matrix = np.eye(output.channels, output.channels + 1)
+    if headroom:
+        matrix *= 257 / 256  # 65535 / 255, for values that are shifted left by 8 bits
+    shape = height, width, output.channels
+    planes: PlaneTransform = RoundedWindow(full_size.convert, shape, source, placement, dtype, headroom)
+    planes = oriented(planes, placement, output.channels, dtype, scratch)
+    mixer = Mixer(matrix, dtype, output, planes.shape, planes.cut, 257, scratch)
+    return (slice(None),), partial(_run, planes, mixer)
+
+
+def _bands(placement: Placement) -> Iterator[tuple[slice, Placement]]:
+    """Yield bands of output rows that can be converted one by one, with their placements."""
+    x, y, width, height = placement.box
+    rows = max(4, _BAND_PIXELS // width & ~3)
+    if placement.is_scaled or placement.quarter_turns:
+        yield slice(0, placement.shape[0]), placement
+        return
+    for top in range(0, height, rows):
+        count = min(rows, height - top)
+        part = Placement((x, y + top, width, count), (width, count), placement.flipped, 0)
+        yield slice(top, top + count), part
+
+
+def _grids(color: ColorSpec, placement: Placement, surface: Surface) -> tuple[ChromaGrid, ...]:
+    x, y, width, height = placement.box
+    form = surface.format
+    offset_x, offset_y = chroma_offset(color, form)
+    grids = []
+    for number, plane in enumerate(surface.planes):
+        if number == 0 or form.chroma == "rgb":
+            column, row = (
+                ChromaAxis(0, 0.0, x, width, plane.shape[1]),
+                ChromaAxis(0, 0.0, y, height, plane.shape[0]),
+            )
+        else:
+            column = ChromaAxis(form.shift_x, offset_x, x, width, plane.shape[1])
+            row = ChromaAxis(form.shift_y, offset_y, y, height, plane.shape[0])
+        grids.append(ChromaGrid(column, row))
+    return tuple(grids)
 
 
 class StreamConverter:

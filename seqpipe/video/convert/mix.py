@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import platform
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from functools import partial
+from functools import cache, lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import cv2
 import numpy as np
 
 from ...array import FloatArray
+from ...core.native import load_functions
+from .chroma import ChromaAxis, ChromaGrid
 from .output import OutputSpec
 from .scratch import ConversionScratch
 from .surface import Plane
 
-__all__ = ["Mixer"]
+__all__ = ["ColorKernel", "Mixer", "half_table", "is_compiled", "scale_and_shift", "statistics"]
 
 _PEAK_16: Final = 65535
 # OpenCV's maximum vector width in pixels. Its scalar loop for a remainder rounds one of some 100,000 values
@@ -125,9 +129,8 @@ class Mixer:
 
     def _to_float(self, output: OutputSpec) -> Iterator[_MixStep]:
         channels, wanted = self._shape[2], np.dtype(output.dtype)
-        mean, std = _by_channel(output.mean, 0.0, channels), _by_channel(output.std, 1.0, channels)
-        normalization = _normalize_half if wanted == np.float16 else _normalize_single
-        scaling = [normalization(*statistics) for statistics in zip(mean, std, strict=True)]
+        normalize = _normalize_half if wanted == np.float16 else _normalize_single
+        scaling = [normalize(*pair) for pair in statistics(output, channels)]
         if channels > 1:
             yield _MixStep(_split, self._planar, np.dtype(np.uint16))
         yield _MixStep(partial(_apply_per_channel, scaling, self._planar), self._planar, wanted)
@@ -135,10 +138,13 @@ class Mixer:
             yield _MixStep(_interleave, self._shape, wanted)
 
 
-def _by_channel(values: float | tuple[float, ...] | None, default: float, channels: int) -> tuple[float, ...]:
-    if isinstance(values, tuple):
-        return values
-    return (default if values is None else values,) * channels
+def statistics(output: OutputSpec, channels: int) -> list[tuple[float, float]]:
+    """Return mean and standard deviation of each channel of a float output, in units of its values."""
+    mean, std = (
+        values if isinstance(values, tuple) else (default if values is None else values,) * channels
+        for values, default in ((output.mean, 0.0), (output.std, 1.0))
+    )
+    return list(zip(mean, std, strict=True))
 
 
 def _permutation(matrix: FloatArray) -> tuple[int, ...] | None:
@@ -149,8 +155,13 @@ def _permutation(matrix: FloatArray) -> tuple[int, ...] | None:
     return order if np.array_equal(matrix, plain) else None
 
 
+def scale_and_shift(mean: float, std: float) -> tuple[np.float32, np.float32]:
+    """Return the factor and the summand that normalize 16-bit values to float32."""
+    return np.float32(1 / (_PEAK_16 * std)), np.float32(-mean / std)
+
+
 def _normalize_single(mean: float, std: float) -> Callable[[Plane, Plane], object]:
-    scale, shift = np.float32(1 / (_PEAK_16 * std)), np.float32(-mean / std)
+    scale, shift = scale_and_shift(mean, std)
 
     def scaled(plane: Plane, target: Plane) -> None:
         np.multiply(plane, scale, out=target)
@@ -160,10 +171,18 @@ def _normalize_single(mean: float, std: float) -> Callable[[Plane, Plane], objec
     return scaled
 
 
-def _normalize_half(mean: float, std: float) -> Callable[[Plane, Plane], object]:
-    """Normalize by a lookup table, three times faster than NumPy's conversion; overflow becomes infinity."""
+@lru_cache(maxsize=32)
+def half_table(mean: float, std: float) -> Plane:
+    """Return the normalized float16 of every 16-bit value; overflow becomes infinity."""
     with np.errstate(over="ignore"):
-        table = ((np.arange(_PEAK_16 + 1) / _PEAK_16 - mean) / std).astype(np.float16)
+        table: Plane = ((np.arange(_PEAK_16 + 1) / _PEAK_16 - mean) / std).astype(np.float16)
+    table.flags.writeable = False  # the cache shares it
+    return table
+
+
+def _normalize_half(mean: float, std: float) -> Callable[[Plane, Plane], object]:
+    """Normalize by a lookup table, three times faster than NumPy's conversion."""
+    table = half_table(mean, std)
     # The table has all 16-bit values; the mode "clip" only saves NumPy a copy of the target.
     return lambda plane, target: np.take(table, plane, out=target, mode="clip")
 
@@ -216,3 +235,152 @@ def _interleave(source: Plane, target: Plane) -> None:
         # Not every OpenCV version supports float16.
         source, target = source.view(np.uint16), target.view(np.uint16)
     cv2.merge(tuple(source), target)
+
+
+_WEIGHT_UNITS: Final = 8
+_MARGIN: Final = 144
+"""Values around a row of intermediate results."""
+_ROWS: Final = 9
+_KINDS: Final = {"uint8": 0, "uint16": 1, "float32": 2, "float16": 3}
+_UNIT_16: Final = 257
+"""16-bit value of 1 in 8 bits."""
+_MOST_WEIGHT: Final = 32
+"""Weights in 1/1024 have 16 bits."""
+
+_Count, _Pointer, _Float = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
+
+
+class _Axis(ctypes.Structure):
+    _fields_ = (
+        ("shift", _Count),
+        ("start", _Count),
+        ("samples", _Count),
+        ("first", _Count * 4),
+        ("weights", _Count * 4),
+    )
+
+
+class _Call(ctypes.Structure):
+    _fields_ = (
+        ("planes", _Pointer * 3),
+        ("strides", _Count * 3),
+        ("out", _Pointer),
+        ("done", _Count),
+        ("rows", _Count),
+        ("columns", _Count),
+        ("row_stride", _Count),
+        ("step", _Count),
+        ("plane", _Count),
+        ("deep_in", _Count),
+        ("deep", _Count),
+        ("headroom", _Count),
+        ("below", _Count),
+        ("x", _Axis),
+        ("y", _Axis),
+        ("matrix", _Float * 12),
+        ("kind", _Count),
+        ("scale", _Float * 3),
+        ("shift", _Float * 3),
+        ("half", _Pointer * 3),
+        ("work", _Pointer),
+        ("line", _Count),
+    )
+
+
+@cache
+def _native() -> Any:
+    """Return the functions of ``colors.c``; None without a C compiler, or on processors without AVX2."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return None
+    functions = load_functions(__package__, "colors.c", {"colors": (_Pointer,)})
+    call = _Call()
+    if functions is not None:
+        functions.seqpipe_colors(ctypes.addressof(call))
+    return functions if call.done else None
+
+
+def is_compiled(matrix: FloatArray) -> bool:
+    """Return whether the C kernel applies a matrix, with the results of :class:`.mix.Mixer`.
+
+    Args:
+        matrix: one row per channel: the weight of each plane, and an offset.
+    """
+    if matrix.shape != (3, 4):
+        return False
+    weights = matrix[:, :3]
+    # OpenCV computes diagonal matrices, which code values have too, otherwise.
+    is_diagonal = np.count_nonzero(weights - np.diag(np.diag(weights))) == 0
+    return not is_diagonal and bool((np.abs(weights) < _MOST_WEIGHT).all()) and _native() is not None
+
+
+class ColorKernel:
+    """Converts three planes to output pixels in one pass.
+
+    Args:
+        matrix: one row per channel: the weight of each plane, and an offset.
+        dtype: type of the mixed values.
+        output: color, dtype and layout of the output.
+        grids: grid of each plane.
+        headroom: bits by which samples are shifted left before they are mixed.
+        scratch: memory for intermediate results.
+    """
+
+    def __init__(
+        self,
+        matrix: FloatArray,
+        dtype: np.dtype[Any],
+        output: OutputSpec,
+        grids: tuple[ChromaGrid, ...],
+        headroom: int,
+        scratch: ConversionScratch,
+    ) -> None:
+        luma, chroma, _ = grids
+        call = self._call = _Call()
+        self._function, self._address = _native().seqpipe_colors, ctypes.addressof(call)
+        self._first = luma.y.start, luma.x.start
+        call.rows, call.columns = luma.y.length, luma.x.length
+        planar = output.layout == "FCHW"
+        call.step, call.plane = (1, call.rows * call.columns) if planar else (3, 1)
+        call.row_stride = call.columns * call.step
+        call.deep, call.headroom = dtype.itemsize > 1, headroom
+        call.below = chroma.fractional_bits(dtype)
+        call.x, call.y = _axis(chroma.x), _axis(chroma.y)
+        call.matrix[:] = matrix.astype(np.float32).ravel().tolist()
+        call.kind = _KINDS[output.dtype]
+        if output.dtype == "float16":
+            self._tables = [half_table(mean, std) for mean, std in statistics(output, 3)]
+            call.half[:] = [_address(table) for table in self._tables]
+        elif output.is_float:
+            call.scale[:], call.shift[:] = zip(
+                *(scale_and_shift(*pair) for pair in statistics(output, 3)), strict=True
+            )
+        else:
+            call.scale[:] = [1 / _UNIT_16] * 3
+        call.line = (call.columns + _MARGIN) * 4
+        self._work = scratch.array("kernel", (_ROWS * call.line,), np.uint8)
+        call.work = _address(self._work)
+
+    def __call__(self, planes: Seq[Plane], out: Plane) -> None:
+        """Convert planes into a contiguous array of the output's shape and dtype."""
+        call, (row, column) = self._call, self._first
+        luma, *chroma = planes
+        planes = [luma[row:, column:], *chroma]
+        for number, plane in enumerate(planes):
+            if plane.strides[1] != plane.itemsize:
+                planes[number] = plane = np.ascontiguousarray(plane)
+            call.planes[number], call.strides[number] = _address(plane), plane.strides[0]
+        call.deep_in, call.out = luma.itemsize > 1, _address(out)
+        self._function(self._address)
+
+
+def _axis(axis: ChromaAxis) -> _Axis:
+    result = _Axis(axis.shift, axis.start, axis.samples)
+    for number, phase in enumerate(axis.phases):
+        result.first[number] = -1 if phase.behind else 0
+        result.weights[number] = round(phase.part * _WEIGHT_UNITS)
+    return result
+
+
+def _address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address

@@ -12,7 +12,7 @@ from ..probe.info import StreamInfo
 from .geometry import Placement, make_placement
 
 if TYPE_CHECKING:
-    from ..probe.facts import Facts
+    from ..packet_index import Facts
 
 __all__ = [
     "COLOR",
@@ -314,11 +314,7 @@ def check_fill(value: float, output: OutputSpec) -> float:
 
 
 def _box(param: Param, value: Any) -> tuple[Any, ...]:
-    """Return the four checked numbers of a box.
-
-    Raises:
-        ParameterError: the value is not a box, or the box is empty.
-    """
+    """Return the four checked numbers of a box."""
     box = _checked(param, value, 4)
     if not (box[2] and box[3]):
         raise ParameterError(
@@ -328,11 +324,7 @@ def _box(param: Param, value: Any) -> tuple[Any, ...]:
 
 
 def _checked(param: Param, values: Any, count: int) -> tuple[Any, ...]:
-    """Return the checked values of a tuple.
-
-    Raises:
-        ParameterError: their number is not ``count``, or one of them is not allowed.
-    """
+    """Return the checked values of a tuple."""
     allowed = f"{count} values, each {param.allowed}"
     numbers = check_list(param.name, values, allowed)
     if len(numbers) != count:

@@ -45,16 +45,21 @@ class ConverterCache(Generic[ConverterT]):
     def __init__(self, make: Callable[[StreamInfo, OutputSpec], ConverterT], most: int) -> None:
         self._make, self._most = make, most
         self._converters: OrderedDict[Hashable, ConverterT] = OrderedDict()
+        self._last: tuple[StreamInfo, OutputSpec, ConverterT] | None = None
 
     def get(self, info: StreamInfo, output: OutputSpec) -> ConverterT:
         """Return the converter for a stream and an output."""
+        last = self._last
+        if last is not None and last[0] is info and last[1] is output:
+            return last[2]
         key = converter_key(info, output)
         if key not in self._converters:
             self._converters[key] = self._make(info, output)
             while len(self._converters) > self._most:
                 self._converters.popitem(last=False)
         self._converters.move_to_end(key)
-        return self._converters[key]
+        self._last = info, output, self._converters[key]
+        return self._last[2]
 
 
 class Painter(Protocol):

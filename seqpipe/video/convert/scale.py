@@ -10,6 +10,7 @@ refuses. These axes are scaled by matrix products instead.
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import lru_cache
 from typing import Any, Final
@@ -20,14 +21,29 @@ import numpy.typing as npt
 
 from .surface import Plane
 from .swscale import VideoReformatter, reformat
-from .triangle import triangle
 
-__all__ = ["PlaneScaler"]
+__all__ = ["PlaneScaler", "triangle"]
+
+
+def triangle(centers: npt.NDArray[Any], step: float) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the samples around each pixel of an axis and their weights, which are not normalized.
+
+    Args:
+        centers: ``(pixels, 1)``, positions of the pixels in samples; sample ``k`` is at ``k``.
+        step: distance between pixels in samples.
+
+    Returns:
+        Sample numbers, which may be out of range, and weights, both float64 of shape ``(pixels, taps)``.
+    """
+    reach = max(1.0, step)
+    samples = np.ceil(centers - reach) + np.arange(math.ceil(2 * reach) + 1)
+    return samples, np.maximum(0.0, 1 - np.abs(samples - centers) / reach)
+
 
 _GRAY16 = "gray16le" if sys.byteorder == "little" else "gray16be"
 # For narrow planes swscale rounds the number of taps up to 4 or 8. The additional taps have no weight, but swscale
 # reads their samples: up to seven beyond the end of the last row.
-_FEW: Final = 16
+_LEAST_SAMPLES: Final = 16
 # swscale's filters are correct for at least so many pixels and at most so many samples per pixel.
 _LEAST_PIXELS: Final = 4
 _MOST_SAMPLES: Final = 64
@@ -59,7 +75,7 @@ class PlaneScaler:
         return scaled if deep or plane.itemsize == 2 else _rounded(scaled)
 
     def _by_swscale(self, plane: Plane, size: tuple[int, int], *, deep: bool) -> Plane:
-        is_narrow = min(plane.shape[1], size[0]) < _FEW
+        is_narrow = min(plane.shape[1], size[0]) < _LEAST_SAMPLES
         if is_narrow or plane.strides[1] != plane.itemsize or plane.strides[0] < 0:
             plane = _with_padded_rows(plane)
         form = "gray" if plane.itemsize == 1 else _GRAY16
@@ -72,7 +88,7 @@ class PlaneScaler:
 
 def _is_extreme(samples: int, pixels: int) -> bool:
     """Return whether swscale's filter for an axis is wrong."""
-    few = samples < _FEW or pixels < _LEAST_PIXELS
+    few = samples < _LEAST_SAMPLES or pixels < _LEAST_PIXELS
     return samples != pixels and (few or samples > _MOST_SAMPLES * pixels)
 
 
@@ -108,6 +124,6 @@ def _rounded(plane: Plane) -> Plane:
 def _with_padded_rows(plane: Plane) -> Plane:
     """Return a copy with unused memory after each row."""
     rows, columns = plane.shape
-    copy: Plane = np.empty((rows, columns + _FEW), plane.dtype)[:, :columns]
+    copy: Plane = np.empty((rows, columns + _LEAST_SAMPLES), plane.dtype)[:, :columns]
     np.copyto(copy, plane)
     return copy

@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,11 @@ from ...core.kernel import CudaSource
 from ...errors import SourceError
 from ..convert.chroma import ChromaAxis
 from ..convert.color import ColorSpec, chroma_offset, output_matrix, resolve
-from ..convert.geometry import Placement
+from ..convert.geometry import Placement, Stretch
 from ..convert.output import Color, DType, OutputSpec
 from ..convert.surface import SurfaceFormat
 from ..probe.info import StreamInfo
 from .device_surface import DeviceSurface
-from .filters import FilterAxis, filter_axis
 
 __all__ = [
     "ARGUMENT_BYTES",
@@ -31,9 +30,76 @@ __all__ = [
     "KERNEL",
     "THREADS",
     "Conversion",
+    "FilterAxis",
     "SurfaceKind",
+    "filter_axis",
     "is_aligned",
 ]
+
+_EXACT: Final = 1 << 24  # float32 represents all integers below this
+
+
+class FilterAxis(NamedTuple):
+    """Resampling parameters of one axis in the kernel's form; positions are integers in fractions of a sample.
+
+    Attributes:
+        shown: number of visible samples: of the luma grid, or of the plane itself.
+        size: number of pixels that the scaled samples become.
+        samples: number of samples of the plane.
+        begin: position of the first visible sample in the plane.
+        step_bits: log2 of the distance between visible samples.
+        unit_bits: log2 of the distance between samples of the plane.
+        taps: maximum number of samples that contribute to a pixel.
+        first: first pixel that is computed.
+        left: first visible sample that is scaled.
+        length: number of visible samples that are scaled.
+    """
+
+    shown: int
+    size: int
+    samples: int
+    begin: int
+    step_bits: int
+    unit_bits: int
+    taps: int
+    first: int
+    left: int
+    length: int
+
+    @property
+    def wide(self) -> bool:
+        """Whether integer sums of weights may exceed the exact range of float32."""
+        reach = 2 * max(self.length, self.size)
+        return (reach << self.unit_bits) * -(-reach // self.size) >= _EXACT
+
+
+def filter_axis(axis: ChromaAxis, stretch: Stretch, *, skip_luma_grid: bool = False) -> FilterAxis:
+    """Return the filter that scales the luma samples of an axis to a number of pixels.
+
+    Args:
+        axis: range of luma samples, and the position of the plane's samples among them; shift 0 for the luma plane.
+        stretch: scaling of these luma samples to pixels.
+        skip_luma_grid: scale chroma samples directly instead of interpolating them to the luma grid; the stretch must
+            be a whole number of them, and all of it must be scaled.
+    """
+    # The first chroma sample may lie halfway between two luma samples.
+    unit_bits = axis.shift + 1
+    unit = 1 << unit_bits
+    left, length, size = stretch.begin, stretch.length, stretch.size
+    if skip_luma_grid:
+        shown = length = axis.length >> axis.shift
+        step_bits, begin = unit_bits, round(axis.extent[0] * unit)
+    else:
+        shown, step_bits = axis.length, 1
+        begin = round((axis.start - axis.offset) * 2)
+    most = min(-(-2 * max(length, size) // size), shown)  # visible samples that contribute to a pixel
+    step = 1 << step_bits
+    furthest = unit - step + begin % step + (most - 1) * step
+    taps = min(-(-furthest // unit) + 1, axis.samples)
+    return FilterAxis(
+        shown, size, axis.samples, begin, step_bits, unit_bits, taps, stretch.first, left, length
+    )
+
 
 KERNEL: Final = CudaSource(__package__, "kernel.cu")
 FRAMES: Final = 64
@@ -282,21 +348,7 @@ def _mixture(
     shift: int,
     units: tuple[float, float, float],
 ) -> tuple[int, int, bytes]:
-    """Return the number of planes, a mask of the matrix's zero weights, and the packed color conversion.
-
-    Args:
-        color: color of the stream.
-        wanted: color of the output.
-        dtype: type of the mixed values.
-        mean: mean of the output.
-        std: standard deviation of the output.
-        form: sample format.
-        shift: left shift of samples in bits.
-        units: units of luma, chroma and mixed values in the kernel.
-
-    Raises:
-        SourceError: the color cannot be converted to the wanted one.
-    """
+    """Return the number of planes, a mask of the matrix's zero weights, and the packed color conversion."""
     matrix = _matrix(color, wanted, dtype, form, shift)
     channels, planes = matrix.shape[0], matrix.shape[1] - 1
     rows = np.zeros((3, 4))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache, lru_cache, partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...core.cached import cached_property
+from ...core.finalizers import Finalizer
+from ...core.kernel import load_cupy
 from ...errors import ParameterError
-from ..convert.surface import SurfaceFormat
+from ..convert.surface import Plane, Surface, SurfaceFormat
+from .memory import retry_when_full
 
-__all__ = ["DeviceSurface", "SurfaceShape", "frames_per_launch"]
+__all__ = ["DeviceSurface", "SurfaceShape", "Uploader", "frames_per_launch", "free_uploads"]
 
 # A launch takes dozens of µs of Python; a 1080p frame takes 6 µs of the GPU and 1,000 µs of an engine, so small frames
 # are converted several at once. Each additional frame per launch costs every session three mapped frames (converted,
@@ -109,3 +117,127 @@ class DeviceSurface(NamedTuple):
     planes: tuple[int, ...]
     shape: SurfaceShape
     owner: object
+
+
+_ALIGNMENT = 256
+_IDLE_BYTES = 32 << 20  # per buffer size
+_CACHED_LAYOUTS = 256
+
+
+class Uploader:
+    """Copies surfaces to a GPU through page-locked buffers, which all uploaders of the GPU share.
+
+    Args:
+        device: the GPU's number.
+    """
+
+    def __init__(self, device: int) -> None:
+        self._cupy = load_cupy()
+        self._free = _free(device)
+
+    def __call__(self, surface: Surface, stream: Any) -> DeviceSurface:
+        """Queue the copy of a surface on a stream, and return the surface on the GPU.
+
+        Its buffers are reused when the last reference to it is dropped; the stream must have completed by then.
+
+        Raises:
+            DeviceMemoryError: the GPU is full.
+        """
+        layout = _layout(surface.format, tuple([plane.shape for plane in surface.planes]))
+        buffers = self._buffers(layout.size)
+        for target, plane in zip(buffers.planes(layout), surface.planes, strict=True):
+            np.copyto(target, plane)
+        buffers.device.copy_from_host_async(buffers.address, layout.used, stream)
+        first = int(buffers.device.ptr)
+        planes = tuple([first + start for start in layout.starts])
+        return layout.shape.surface(
+            surface.number, planes, Finalizer(self._free[buffers.size].append, buffers)
+        )
+
+    def _buffers(self, size: int) -> _Buffers:
+        try:
+            return self._free[size].pop()
+        except IndexError:  # no check beforehand: another thread may take the last one
+            return _Buffers(self._cupy, size)
+
+
+@cache
+def _free(device: int) -> _Free:  # noqa: ARG001  there is one for each
+    """Return the idle buffers of a GPU."""
+    return _Free()
+
+
+def free_uploads(device: int) -> None:
+    """Free the idle buffers of a GPU."""
+    for free in list(_free(device).values()):
+        free.clear()
+
+
+class _Layout(NamedTuple):
+    """Layout of a surface's planes in a buffer.
+
+    Attributes:
+        starts: offset of each plane.
+        used: bytes of all planes.
+        size: size of the buffer, a power of two, so that there are few different sizes.
+        shape: shape of the surface on the GPU.
+        planes: shape of each plane in samples.
+    """
+
+    starts: tuple[int, ...]
+    used: int
+    size: int
+    shape: SurfaceShape
+    planes: tuple[tuple[int, ...], ...]
+
+
+@lru_cache(_CACHED_LAYOUTS)
+def _layout(form: SurfaceFormat, planes: tuple[tuple[int, ...], ...]) -> _Layout:
+    sample_bytes = 1 if form.bits <= 8 else 2
+    pitches = [_aligned(columns * sample_bytes) for _, columns in planes]
+    ends = list(accumulate(pitch * rows for pitch, (rows, _) in zip(pitches, planes, strict=True)))
+    height, width = planes[0]
+    shape = SurfaceShape(pitches[0], width, height, form, chroma_pitch=pitches[-1])
+    return _Layout((0, *ends[:-1]), ends[-1], 1 << (ends[-1] - 1).bit_length(), shape, planes)
+
+
+class _Buffers:
+    """Page-locked host buffer and GPU buffer of the same size.
+
+    Attributes:
+        size: size in bytes.
+        address: address of the host buffer.
+        device: the GPU buffer.
+    """
+
+    def __init__(self, cupy: Any, size: int) -> None:
+        self.size = size
+        self._pinned = cupy.cuda.alloc_pinned_memory(size)
+        self._host = np.frombuffer(self._pinned, np.uint8, size)
+        self.address = int(self._host.ctypes.data)
+        self.device = retry_when_full(partial(cupy.cuda.alloc, size), "a surface", size)
+        self._layout: _Layout | None = None
+        self._planes: list[Plane] = []
+
+    def planes(self, layout: _Layout) -> list[Plane]:
+        """Return views of the host buffer as planes, cached for consecutive surfaces of one layout."""
+        if self._layout is not layout:
+            dtype = np.dtype(np.uint8 if layout.shape.sample_bytes == 1 else np.uint16)
+            pitches = [layout.shape.pitch, *[layout.shape.chroma_pitch] * (len(layout.planes) - 1)]
+            self._planes = [
+                np.ndarray(shape, dtype, self._host, start, (pitch, dtype.itemsize))
+                for shape, start, pitch in zip(layout.planes, layout.starts, pitches, strict=True)
+            ]
+            self._layout = layout
+        return self._planes
+
+
+class _Free(dict[int, deque[_Buffers]]):
+    """Idle buffers by size, up to a limit of bytes per size; the least recently used are dropped."""
+
+    def __missing__(self, size: int) -> deque[_Buffers]:
+        return self.setdefault(size, deque(maxlen=max(1, _IDLE_BYTES // size)))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

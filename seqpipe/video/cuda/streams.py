@@ -133,11 +133,7 @@ class Streams:
 
 
 def _refuse_fork() -> None:
-    """Check that the process was not forked after it had used a GPU.
-
-    Raises:
-        BackendError: the process was forked.
-    """
+    """Check that the process was not forked after it had used a GPU."""
     if _process.setdefault("id", os.getpid()) != os.getpid():
         raise BackendError(
             "a forked process cannot use the GPU that its parent has used",

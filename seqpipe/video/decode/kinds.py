@@ -19,7 +19,15 @@ from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import start_packets
 from .packets import PacketReader
 
-__all__ = ["HeldPackets", "RefutedError", "in_doubt", "learn", "parts", "read_kind", "store_kinds"]
+__all__ = [
+    "HeldPackets",
+    "IndexMismatchError",
+    "learn",
+    "parts",
+    "read_kind",
+    "store_kinds",
+    "suspect_packets",
+]
 
 _FIRST_PART_PACKETS, _MOST_PART_PACKETS = 1024, 1 << 14
 _FIRST_PART_BYTES = 16 << 20
@@ -59,7 +67,7 @@ def parts(table: PacketTable, wanted: IntArray) -> Iterator[IntArray]:
     yield wanted[begin:]
 
 
-class RefutedError(SourceError):
+class IndexMismatchError(SourceError):
     """A packet contradicts the container's tables.
 
     Args:
@@ -130,7 +138,7 @@ def learn(index: PacketIndex, reader: HeldPackets, wanted: IntArray, *, earlier:
         earlier: see :func:`seqpipe.video.plan.plan.make_plan`.
 
     Raises:
-        RefutedError: a packet contradicts the container's tables.
+        IndexMismatchError: a packet contradicts the container's tables.
         SourceError: the source cannot be read.
     """
     table = index.packets
@@ -173,7 +181,7 @@ def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -
         # Only a frame that the table has: undecodable packets at the start of a file are not counted as frames.
         hidden = table.shown[number] and not kind.shown
         if hidden or (table.key[number] and kind.random_access is False):
-            raise RefutedError(index, number)
+            raise IndexMismatchError(index, number)
     store_kinds(
         table,
         first,
@@ -185,14 +193,14 @@ def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -
 def store_kinds(table: PacketTable, first: int, kinds: list[PacketKind], superfluous: list[bool]) -> None:
     """Write the kinds of consecutive packets to a table."""
     rows = slice(first, first + len(kinds))
-    needed = ~np.array(superfluous[: len(kinds)], dtype=bool) | in_doubt(kinds, table.key[rows])
+    needed = ~np.array(superfluous[: len(kinds)], dtype=bool) | suspect_packets(kinds, table.key[rows])
     table.reference[rows] = needed | table.key[rows]
     table.undecodable[rows] = [kind.leading is Leading.RASL for kind in kinds]
     table.self_contained[rows] = [kind.leading is Leading.RADL for kind in kinds]
     table.known[rows] = True  # last: other threads may plan with the rows from here on
 
 
-def in_doubt(kinds: list[PacketKind], key: BoolArray) -> BoolArray:
+def suspect_packets(kinds: list[PacketKind], key: BoolArray) -> BoolArray:
     """Return a mask of the packets in GOPs that hold a packet which contradicts those before it.
 
     The headers of all packets of such a GOP may be wrong: each is treated as a reference, so that the decoded frames do

@@ -17,10 +17,9 @@ from ...array import IntArray, distinct
 from ..convert.surface import AnySurface
 from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import Segment, damaged_by, make_plan, tracked, undecodable
-from .fork_guard import is_inherited
 from .kinds import HeldPackets, learn, parts
-from .packet_decoder import DecodedFrame, DecodeError, DecodeResult, Decoders, FedPacket, PacketDecoder
-from .packets import PacketReader
+from .packets import DecodedFrame, DecodeError, DecodeResult, Decoders, FedPacket, PacketDecoder, PacketReader
+from .pool import is_inherited
 
 __all__ = ["Decoding", "Lost"]
 

@@ -25,19 +25,19 @@ from ...core.workers import CLOSED_MEANWHILE, Workers
 from ...errors import BackendError, SeqpipeError
 from ...sequence import Sequence
 from ..convert.paint import HostPainter, Painter, Targets
-from ..decode.kinds import RefutedError
+from ..decode.kinds import IndexMismatchError
 from ..decode.pool import DecoderPool
-from ..index.library import Library
-from ..index.open import IndexOptions
+from ..device import DecodeChoice, Device
+from ..index.open import IndexOptions, Library
 from ..memory import host_array
-from ..plan.jobs import Job, JobQueue, PlannedVideo, cut_jobs
+from ..plan.plan import Job, JobQueue, PlannedVideo, cut_jobs
 from ..plan.request import Outcomes, Request, assemble, check_memory
-from .backend import DecodeBackend
+from .backend import DecodeBackend, ReaderContext
+from .backend import processes as default_processes
 from .fill import fill
-from .processes import processes as default_processes
 from .read_ahead import ReadAhead
 
-__all__ = ["Engine", "PendingRead", "available_cores"]
+__all__ = ["Engine", "PendingRead", "available_cores", "engine_for", "reader_context"]
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -90,7 +90,7 @@ class Engine(Closing):
         stream: which stream of each video, by its number in the container; None for the best one.
         register: path of a shared index register, see :mod:`seqpipe.video.index.shared`.
         processes: number of worker processes that decode small frames; None for the default of
-            :func:`seqpipe.video.engine.processes.processes`.
+            :func:`seqpipe.video.engine.backend.processes`.
         backends: decode backends, in order of preference; by default the CPU alone.
         allocate: allocates arrays on the device of these backends.
     """
@@ -254,10 +254,10 @@ class Engine(Closing):
         count = partial(self._count, video)
         try:
             lost = fill(video, targets, backend, painter, count, reader=reader, threads=backend.frame_threads)
-        except RefutedError:
+        except IndexMismatchError:
             video = self._library.reindexed(video)
             return self._decode([replace(job, video=video) for job in jobs], backend)
-        if self._library.due(video):
+        if self._library.should_save(video):
             self._save(video)
         for job, outcome, memory in zip(jobs, outcomes, arrays, strict=True):
             for number, request in job.requests:
@@ -310,3 +310,53 @@ class Engine(Closing):
 def available_cores() -> int:
     """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def engine_for(
+    device: Device,
+    *,
+    decode: DecodeChoice,
+    threads: int | None,
+    cache_dir: str | os.PathLike[str] | None,
+    stream: int | None = None,
+    register: str | None = None,
+) -> Engine:
+    """Create an engine that delivers sequences on a device.
+
+    Args:
+        device: device of the sequences.
+        decode: decode backend, see :data:`DECODE`; ignored on the CPU.
+        threads: CPU threads; by default one per core available to this process.
+        cache_dir: folder of cached indexes.
+        stream: which stream of each video, by its number in the container; None for the best one.
+        register: path of a shared index register, or None.
+    """
+    if device.kind == "cpu":
+        return Engine(threads, cache_dir=cache_dir, stream=stream, register=register)
+    from .gpu_backends import gpu_decode_backends
+
+    backends, allocate = gpu_decode_backends(device.number, decode, threads or available_cores())
+    return Engine(
+        threads,
+        cache_dir=cache_dir,
+        stream=stream,
+        register=register,
+        backends=backends,
+        allocate=allocate,
+    )
+
+
+def reader_context(device: Device, *, decode: DecodeChoice) -> ReaderContext:
+    """Create the decoders and painter of a single reader, which decodes in the calling thread.
+
+    Args:
+        device: device of the frames.
+        decode: decode backend, see :data:`DECODE`; ignored on the CPU.
+    """
+    if device.kind == "cpu":
+        decoders = DecoderPool()
+        backend = DecodeBackend("cpu", decoders, HostPainter, close=decoders.clear)
+        return ReaderContext(backend, contextlib.nullcontext, 1)
+    from .gpu_backends import gpu_reader_context
+
+    return gpu_reader_context(device.number, decode)

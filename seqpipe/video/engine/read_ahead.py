@@ -16,7 +16,7 @@ from ...array import IntArray
 from ...core.workers import Workers
 from ...errors import SourceError
 from ..decode.packets import PacketReader, open_packets
-from ..plan.jobs import Job
+from ..plan.plan import Job
 
 __all__ = ["ReadAhead"]
 
@@ -89,11 +89,7 @@ class _PrefetchedPackets:
         self._direct, self._pending = direct, pending
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """The bytes of the packets with the given ascending numbers.
-
-        Raises:
-            SourceError: the source cannot be read, or is not what was indexed.
-        """
+        """The bytes of the packets with the given ascending numbers."""
         prefetched: _Packets = {}
         for future in self._pending:
             # The packets are read again below, which raises the error if it persists.

@@ -15,8 +15,7 @@ import numpy as np
 
 from ...array import BoolArray, IntArray
 from ..bitstream import (
-    UNREAD,
-    Coded,
+    UNPARSED_CODECS,
     Leading,
     PacketKind,
     ParameterSets,
@@ -26,9 +25,8 @@ from ..bitstream import (
     encoder_version,
     with_version,
 )
-from ..decode.kinds import in_doubt, read_kind
+from ..decode.kinds import read_kind, suspect_packets
 from ..packet_index import PacketIndex, PacketTable
-from ..probe.extent import HEAD, declared_size
 from ..probe.info import StreamInfo
 from ..probe.probe import (
     FirstPicture,
@@ -42,11 +40,18 @@ from ..probe.probe import (
     unreadable,
     video_stream,
 )
-from ..source.parsing import parsing
+from ..probe.recognize import HEAD, declared_size, parsing
 from ..source.source import Source
-from .assemble import DEFAULT_RATE, finish
-from .clock import fill_missing, frame_step, one_clock
-from .order import drop_head, order_by_decoding, place
+from .order import (
+    DEFAULT_RATE,
+    drop_head,
+    fill_missing,
+    finish,
+    frame_step,
+    one_clock,
+    order_by_decoding,
+    place,
+)
 
 if TYPE_CHECKING:
     import av
@@ -59,7 +64,7 @@ _HEADER_BEFORE_DATA = 64
 _BATCH_PACKETS, _BATCH_BYTES = 256, 4 << 20
 _MPEGTS_SECOND = 90_000
 # Codecs for which libavformat marks every packet as a key frame where the container has no flags.
-_KEYS_UNRELIABLE = frozenset({"cavs", "h261", "h263"}) | UNREAD
+_KEYS_UNRELIABLE = frozenset({"cavs", "h261", "h263"}) | UNPARSED_CODECS
 # Codecs whose B-frames are shown before the preceding reference frame in decode order, and are not references.
 _B_BEFORE_REFERENCE = frozenset({"mpeg1video", "mpeg2video", "mpeg4"})
 _USER_DATA, _VOP = b"\0\0\1\xb2", b"\0\0\1\xb6"
@@ -228,8 +233,7 @@ class _UnreadPackets:
         # Most packets of a transport stream have side data without relevance, which takes time to read.
         self._scattered = container.format.name == "mpegts"
         extradata = bytes(context.extradata or b"")
-        coded = Coded(context.width, context.height, context.bits_per_coded_sample)
-        self._classifier = classifier(self._codec, extradata, coded)
+        self._classifier = classifier(self._codec, extradata, from_start=True)
         self.sets = ParameterSets(self._codec, extradata)
         self.packets: list[av.Packet[Any]] = []
 
@@ -309,7 +313,7 @@ def _table(scan: _Collected, info: StreamInfo) -> PacketTable:
         checksum=np.array([] if by_offset else scan.checksum, dtype=np.uint32),
         key=key,
         # Decoding starts at key packets, even if no frame refers to them.
-        reference=~np.array(droppable(kinds), dtype=bool) | in_doubt(kinds, key) | key | gaps,
+        reference=~np.array(droppable(kinds), dtype=bool) | suspect_packets(kinds, key) | key | gaps,
         shown=np.array([kind.shown for kind in kinds], dtype=bool) & ~np.array(scan.discard, dtype=bool),
         damaged=gaps if info.container == "mpegts" else np.array(scan.damaged, dtype=bool),
         undecodable=np.array([kind.leading is Leading.RASL for kind in kinds], dtype=bool),

@@ -17,20 +17,20 @@ import numpy as np
 
 from ...array import IntArray
 from ...sampling.clock import frames_at
-from ..decode.kinds import RefutedError
-from ..plan.jobs import PlannedVideo
+from ..decode.kinds import IndexMismatchError
+from ..plan.plan import PlannedVideo
 from ..probe.info import StreamInfo
 from ..source.blocks import Blocks
 from ..source.source import Source
 from ..tables import matroska
 from ..tables.facts import StreamFacts, facts_of
-from ..tables.gate import Distrusted, check
+from ..tables.gate import UnusableTablesError, check
 from .from_tables import index_of
 
 __all__ = ["CuedVideo", "open_by_cues"]
 
 _log = logging.getLogger(__name__)
-_KEPT = 4
+_MOST_PARTS = 4
 
 
 def open_by_cues(source: Source) -> CuedVideo | None:
@@ -51,7 +51,7 @@ def open_by_cues(source: Source) -> CuedVideo | None:
     try:
         header = matroska.read_header(blocks)
         return CuedVideo(source, blocks, header, matroska.read_cues(blocks, header))
-    except (Distrusted, RefutedError) as reason:
+    except (UnusableTablesError, IndexMismatchError) as reason:
         _log.debug("%s is not read by its cues, because %s", source.name, reason)
         return None
 
@@ -69,7 +69,7 @@ class CuedVideo:
         info: properties of the stream, without a frame count.
 
     Raises:
-        Distrusted, RefutedError: the file's structure is not supported.
+        UnusableTablesError, IndexMismatchError: the file's structure is not supported.
         SourceError: the source cannot be read.
     """
 
@@ -96,19 +96,20 @@ class CuedVideo:
             of the times in it; and the numbers of their frames in it.
 
         Raises:
-            Distrusted, RefutedError: the file's structure is not supported, or a time may be outside of the video.
+            UnusableTablesError: the file's structure is not supported.
+            IndexMismatchError: a time may be outside of the video.
             SourceError: the source cannot be read.
         """
         times = np.asarray(seconds, np.float64)
         cues = frames_at(np.multiply(self._cues.times, self._tick_s, dtype=np.float64), times)
         if len(cues) and cues.min() < 0:
-            raise Distrusted("a time is before the first cue")
+            raise UnusableTablesError("a time is before the first cue")
         for cue in np.unique(cues).tolist():
             part, positions = self._part(cue), np.flatnonzero(cues == cue)
             stamps = part.index.timestamps
             numbers = frames_at(stamps, times[positions])
             if numbers.min() < 0 or times[positions].max() >= part.index.end_s:
-                raise Distrusted("a time is outside of the video")
+                raise UnusableTablesError("a time is outside of the video")
             yield part, positions, numbers
 
     def _part(self, cue: int) -> PlannedVideo:
@@ -120,7 +121,7 @@ class CuedVideo:
                 tables, shown=tables.pts >= tables.pts[0]
             )  # leading pictures belong to the part before
             self._parts[cue] = PlannedVideo(blocks, index_of(blocks, tables, self._facts))
-            while len(self._parts) > _KEPT:
+            while len(self._parts) > _MOST_PARTS:
                 self._parts.popitem(last=False)
         self._parts.move_to_end(cue)
         return self._parts[cue]

@@ -9,20 +9,24 @@ import numpy as np
 
 from ...core.limits import check_image_size
 from ..bitstream import classifier, droppable, with_version
-from ..decode.kinds import HeldPackets, RefutedError, learn, read_kind, store_kinds
+from ..decode.kinds import HeldPackets, IndexMismatchError, learn, read_kind, store_kinds
 from ..decode.packets import open_packets, split_reads
 from ..packet_index import PacketIndex, PacketTable
 from ..source.blocks import Blocks
 from ..source.source import Source
-from ..tables import avi, matroska, mp4
+from ..tables import matroska, mp4
 from ..tables.entries import check_first, read_entries, track_of
-from ..tables.facts import StreamFacts, facts_of
+from ..tables.facts import (
+    HIDDEN_FRAME_CODECS,
+    ONE_FRAME_CODECS,
+    StreamFacts,
+    check_keys,
+    check_stream,
+    facts_of,
+)
 from ..tables.fragments import read_fragments
-from ..tables.gate import Distrusted, Tables, check
-from ..tables.heads import ALIKE, READ_THROUGH, check_keys, check_stream
-from ..tables.read_at import note_pass
-from .assemble import finish
-from .order import drop_head
+from ..tables.gate import Tables, UnusableTablesError, check, note_pass
+from .order import drop_head, finish
 
 __all__ = ["index_of", "index_of_tables"]
 
@@ -46,7 +50,7 @@ def index_of_tables(source: Source, *, through: bool = True) -> PacketIndex | No
     """
     try:
         return _index(Blocks.of(source) if source.slow else source, through=through)
-    except (Distrusted, RefutedError) as reason:
+    except (UnusableTablesError, IndexMismatchError) as reason:
         _log.debug("%s: the container's tables are not used, because %s", source.name, reason)
         return None
     finally:
@@ -67,24 +71,24 @@ def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
         facts: properties of the stream.
 
     Raises:
-        Distrusted, RefutedError: the tables are not reliable.
+        UnusableTablesError, IndexMismatchError: the tables are not reliable.
         SourceError: the source cannot be read.
     """
     codec, extradata = facts.info.codec, facts.extradata
     check_image_size(facts.info.width, facts.info.height, source.name)
     check_stream(codec, extradata)
-    if codec in READ_THROUGH:
+    if codec in HIDDEN_FRAME_CODECS:
         if tables.track and not tables.delta:
-            raise Distrusted("FFmpeg gives packets a duration of its own")
+            raise UnusableTablesError("FFmpeg gives packets a duration of its own")
         packets = _read_through(source, tables, codec, extradata)
-    elif codec in ALIKE:
+    elif codec in ONE_FRAME_CODECS:
         packets = _unknown(tables)
         store_kinds(
             packets, 0, [classifier(codec, extradata).classify(b"")] * len(tables), [False] * len(tables)
         )
     else:
         if facts.info.has_b_frames and (np.diff(tables.pts) > 0).all():
-            raise Distrusted("frames may be reordered, and the tables have no times for that")
+            raise UnusableTablesError("frames may be reordered, and the tables have no times for that")
         keys = np.flatnonzero(tables.key)
         if source.slow:
             keys = keys[:1]  # the others are checked when they are read for decoding
@@ -118,22 +122,15 @@ def _read(source: Source, *, through: bool) -> tuple[Tables, StreamFacts]:
         check(tables, source.size())
         head = _head(source, tables)
         return tables, facts_of(source, tables, head, matroska.facts_key(header, tables, head))
-    if avi.is_avi(begin) and not source.slow:
-        tables = avi.read_tables(source)
-        check(tables, source.size())
-        facts = facts_of(source, tables, _head(source, tables), ())
-        if facts.info.codec not in ALIKE:
-            raise Distrusted("frames may be reordered, and the tables have no times for that")
-        return tables, facts
-    raise Distrusted("its container's tables are not supported")
+    raise UnusableTablesError("its container's tables are not supported")
 
 
 def _blocks_of(source: Source, header: matroska.MatroskaHeader, *, through: bool) -> Tables:
     """Read the packets of a Matroska file; a remote one is read as a whole, without caching its blocks."""
     if not isinstance(source, Blocks):
         return matroska.read_tables(source, header)
-    if not through or header.codec in matroska.READ_THROUGH:
-        raise Distrusted("the whole file must be read, which a scan does only once")
+    if not through or header.codec in matroska.HIDDEN_FRAME_CODEC_IDS:
+        raise UnusableTablesError("the whole file must be read, which a scan does only once")
     note_pass(source.wrapped)
     return matroska.read_tables(source.wrapped, header)
 
@@ -145,7 +142,7 @@ def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:
         chosen = track_of(source)
         track = next((track for track in movie.tracks if track.number == chosen), None)
     if track is None:
-        raise Distrusted("it has no video track")
+        raise UnusableTablesError("it has no video track")
     try:
         tables = read_fragments(source, movie, track) if movie.extends else mp4.read_tables(movie, track)
     except mp4.InterpretedError:
@@ -179,12 +176,12 @@ def _read_through(source: Source, tables: Tables, codec: str, extradata: bytes) 
         ranges = list(zip(tables.offset[part].tolist(), tables.size[part].tolist(), strict=True))
         for data in source.read(ranges):
             if not any(data):
-                raise Distrusted("a packet holds only zeros")
+                raise UnusableTablesError("a packet holds only zeros")
             kinds.append(read_kind(classify(data), data, codec))
     table = _unknown(tables)
     key = table.key & np.array([kind.random_access is not False for kind in kinds])
     if not key[0]:
-        raise Distrusted("decoding cannot start at the first packet")
+        raise UnusableTablesError("decoding cannot start at the first packet")
     table.shown[:] &= [kind.shown for kind in kinds]
     table = replace(table, key=key)
     store_kinds(table, 0, kinds, droppable(kinds))
@@ -223,17 +220,13 @@ def _learn_head(source: Source, index: PacketIndex) -> None:
             if table.reference[last]:
                 break
         else:
-            raise Distrusted("the first packets hold no reference frame")
+            raise UnusableTablesError("the first packets hold no reference frame")
     finally:
         reader.close()
 
 
 def _check_tiny(source: Source, tables: Tables, codec: str, extradata: bytes) -> None:
-    """Check that the smallest packets hold frames, not only parameter sets or messages.
-
-    Raises:
-        Distrusted: a packet holds no frame.
-    """
+    """Check that the smallest packets hold frames, not only parameter sets or messages."""
     tiny = np.flatnonzero(tables.size < _TINY)
     if codec == "av1" or not len(tiny):
         return
@@ -242,4 +235,4 @@ def _check_tiny(source: Source, tables: Tables, codec: str, extradata: bytes) ->
     ranges = list(zip(tables.offset[tiny].tolist(), tables.size[tiny].tolist(), strict=True))
     for number, data in zip(tiny.tolist(), source.read(ranges), strict=True):
         if not read_kind(read(data), data, codec).shown:
-            raise Distrusted(f"packet {number} holds no frame")
+            raise UnusableTablesError(f"packet {number} holds no frame")

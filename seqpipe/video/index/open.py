@@ -2,30 +2,76 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from ...array import IntArray
 from ...core.limits import check_image_size
 from ...errors import OutputError, SourceError
+from ..decode.packets import open_packets
+from ..decode.pool import DecoderPool
+from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
+from ..plan.plan import PlannedVideo, damaged_by
 from ..probe.info import StreamInfo
 from ..probe.probe import with_source
+from ..probe.recognize import parsing
 from ..source.source import Origin, Source, Stamp, digest_of_ends, open_source
-from .cache import cache_directory, load_index, load_summary, save_index
+from .cache import Learned, cache_directory, load_index, load_summary, save_index
 
 __all__ = [
     "IndexOptions",
+    "Library",
     "cached_index",
     "index_without_scan",
+    "lost_frames",
     "open_index",
     "reindexed",
     "store_index",
     "summary",
+    "verify",
 ]
+
+
+def verify(source: Source, index: PacketIndex) -> PacketIndex:
+    """Return the index with all packets marked that the CPU decoder finds damaged.
+
+    Args:
+        source: the video.
+        index: its index.
+
+    Raises:
+        SourceError: the source cannot be read.
+        BackendError: there is no decoder for the codec.
+    """
+    table = index.packets
+    damaged = table.damaged.copy()
+    with parsing(source), contextlib.closing(open_packets(source, index)) as packets:
+        decoding = Decoding(index, packets, DecoderPool(idle=1), np.arange(len(index)))
+        lost = {item.number for item in decoding if isinstance(item, Lost)}
+    damaged[list(decoding.damaged)] = True
+    # Packets without a frame although no packet was reported as damaged.
+    unexplained = lost - set(lost_frames(replace(index, packets=replace(table, damaged=damaged))).tolist())
+    damaged[table.frame_packet[list(unexplained)]] = True
+    return replace(index, packets=replace(table, damaged=damaged), verified=True)
+
+
+def lost_frames(index: PacketIndex) -> IntArray:
+    """Return the frames that depend on damaged packets, ascending."""
+    table = index.packets
+    packets = [damaged_by(table, packet) for packet in np.flatnonzero(table.damaged).tolist()]
+    frames = table.packet_frame[np.concatenate(packets)] if packets else np.empty(0, dtype=np.int64)
+    result: IntArray = np.unique(frames[frames >= 0])
+    return result
+
 
 _log = logging.getLogger(__name__)
 _warned: Final[set[str]] = set()
@@ -63,7 +109,7 @@ def open_index(
         cache_dir: cache folder; by default ``SEQPIPE_CACHE_DIR``, else the platform's cache directory.
         whole: whether every packet must have been read, so that its kind is known; otherwise the container's tables
             may suffice, see :mod:`seqpipe.video.tables`.
-        verified: whether the video must have been decoded once, see :mod:`seqpipe.video.index.verify`.
+        verified: whether the video must have been decoded once, see :func:`verify`.
         stream: stream to index, by its number in the container; None for the best video stream.
         register: path of a register to use where the cache has no index, see :mod:`seqpipe.video.index.shared`; it
             holds indexes of best video streams only.
@@ -181,14 +227,13 @@ def _build(source: Source, index: PacketIndex | None, *, whole: bool, verified: 
     if not (whole or verified or index is not None):
         index = _by_tables(source)
     if index is None or ((whole or verified) and not index.packets.whole):
-        from ..tables.read_at import note_pass
+        from ..tables.gate import note_pass
         from .build import build_index
 
         note_pass(source)
         index = build_index(source)
     if not verified:
         return index
-    from .verify import verify
 
     return verify(source, index)
 
@@ -224,3 +269,108 @@ def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) 
     stamp = source.stamp()
     known = None if stamp is None else load_summary(cache_directory(cache_dir), stamp)
     return with_source(known or open_index(source, cache_dir=cache_dir).info, source.name)
+
+
+_OPEN_VIDEOS = 64
+_INDEX_BYTES = 128 << 20
+# Approximate memory of an index with the arrays computed from its columns.
+_BYTES_PER_PACKET = 80
+_BYTES_PER_INDEX = 4096
+
+
+class Library:
+    """Opens videos once for all threads.
+
+    Few files stay open; indexes stay loaded longer, since loading one takes as long as decoding some frames. When a
+    file is opened again, its loaded index is used only if the file has not changed.
+
+    Args:
+        options: options that indexes are opened with.
+    """
+
+    def __init__(self, options: IndexOptions) -> None:
+        self._options = options
+        # The origin is referenced with its video, so that no other object gets its id.
+        self._videos: OrderedDict[Hashable, tuple[Origin, PlannedVideo]] = OrderedDict()
+        self._indexes: OrderedDict[Hashable, PacketIndex] = OrderedDict()
+        self._bytes = 0
+        self._learned = Learned(options.cache_dir)
+        self._lock = threading.Lock()
+
+    def video(self, origin: Origin) -> PlannedVideo:
+        """Return an open video.
+
+        Raises:
+            SourceNotFoundError: the file does not exist.
+            UnreadableSourceError: the file is not a video that can be decoded.
+        """
+        key = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else id(origin)
+        with self._lock:
+            if key in self._videos:
+                self._videos.move_to_end(key)
+                return self._videos[key][1]
+        source = open_source(origin, stream=self._options.stream)
+        video = PlannedVideo(source, self._index(source))
+        with self._lock:
+            _, video = self._videos.setdefault(key, (origin, video))
+            while len(self._videos) > _OPEN_VIDEOS:
+                self._videos.popitem(last=False)
+        return video
+
+    def reindexed(self, video: PlannedVideo) -> PlannedVideo:
+        """Index a video by a scan, in place of one by tables that a packet contradicts.
+
+        Raises:
+            SourceError: numbers or times of its frames differ.
+        """
+        planned = PlannedVideo(
+            video.source, reindexed(video.source, video.index, cache_dir=self._options.cache_dir)
+        )
+        with self._lock:
+            for key in [key for key, (_, known) in self._videos.items() if known is video]:
+                del self._videos[key]
+            for name in [name for name, known in self._indexes.items() if known is video.index]:
+                self._bytes -= _bytes(self._indexes.pop(name))
+        return planned
+
+    def should_save(self, video: PlannedVideo) -> bool:
+        """Return whether enough packet kinds were learned to save a video's index."""
+        return self._learned.should_save(video.index)
+
+    def save(self, video: PlannedVideo) -> None:
+        """Save the packet kinds learned of a video, if they are due; takes milliseconds."""
+        self._learned.save(video.index)
+
+    def clear(self) -> None:
+        """Save what was learned and drop all videos; those in use stay open until they are not."""
+        with self._lock:
+            videos = [video for _, video in self._videos.values()]
+        for video in videos:
+            self.save(video)
+        with self._lock:
+            self._videos.clear()
+            self._indexes.clear()
+            self._bytes = 0
+
+    def _index(self, source: Source) -> PacketIndex:
+        stamp = source.stamp()
+        if stamp is None:
+            return open_index(source, **self._options._asdict())
+        key = source.name, stamp
+        with self._lock:
+            if key in self._indexes:
+                self._indexes.move_to_end(key)
+                return self._indexes[key]
+        index = open_index(source, **self._options._asdict())
+        self._learned.add(index, stamp)
+        with self._lock:
+            if key not in self._indexes:
+                self._indexes[key] = index
+                self._bytes += _bytes(index)
+                while self._bytes > _INDEX_BYTES:
+                    self._bytes -= _bytes(self._indexes.popitem(last=False)[1])
+        return index
+
+
+def _bytes(index: PacketIndex) -> int:
+    return _BYTES_PER_INDEX + _BYTES_PER_PACKET * len(index.packets)

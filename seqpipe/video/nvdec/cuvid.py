@@ -34,8 +34,6 @@ __all__ = [
     "DISPLAY",
     "END_OF_PICTURE",
     "END_OF_STREAM",
-    "FAILED_STATES",
-    "IN_PROGRESS",
     "PICTURE",
     "SEQUENCE",
     "TIMESTAMP",
@@ -68,9 +66,6 @@ CHROMA: Final = {"gray": 0, "4:2:0": 1, "4:2:2": 2, "4:4:4": 3}
 
 END_OF_STREAM, TIMESTAMP, END_OF_PICTURE = 1, 2, 8
 """CUVID_PKT_* flags of a packet."""
-IN_PROGRESS: Final = 1
-FAILED_STATES: Final = frozenset({8, 9})
-"""cuvidDecodeStatus: an error, and an error that was concealed."""
 
 _LIBRARY = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 

@@ -15,14 +15,12 @@ from ...errors import BackendError
 from ..bitstream.bits import BitstreamError
 from ..bitstream.elementary import ElementaryStream
 from ..cuda.device_surface import frames_per_launch
-from ..decode.packet_decoder import DecodeResult, FedPacket, PacketDecoder
+from ..decode.packets import DecodeResult, FedPacket, PacketDecoder
 from ..packet_index import PacketIndex
-from .arrays import PacketArrays, PendingFrames
 from .caps import exact_refusal, refusal
 from .cuvid import CODECS
-from .feeder import MOST_FRAMES_PER_STEP
-from .hardware import ReleasedDecoders
-from .painting import Painting
+from .feeder import MOST_FRAMES_PER_STEP, PacketArrays, PendingFrames
+from .hardware import Painting, ReleasedDecoders
 from .session import Session
 
 __all__ = ["NvdecDecoder", "NvdecDecoders", "NvdecPool"]
@@ -179,7 +177,7 @@ class NvdecPool:
 
 
 class NvdecDecoders:
-    """Adapter of the pool to the :class:`~seqpipe.video.decode.packet_decoder.Decoders` protocol.
+    """Adapter of the pool to the :class:`~seqpipe.video.decode.packets.Decoders` protocol.
 
     Args:
         pool: the GPU's pool.

@@ -14,7 +14,7 @@ enum { IN_PROGRESS = 1, FAILED = 8, FAILED_CONCEALED = 9 };
 enum { PARSER_FAILED = 1, FRAME_REFUSED = 2, MAP_FAILED = 3, TOO_MANY = 4, STOPPED = 5, UNSUPPORTED = 6 };
 /* forms of a packet: as the parser takes it, or with 4-byte length prefixes; Python converts any other form */
 enum { READY = 0, LENGTH_PREFIXED = 1, PREFIX_BYTES = 4 };
-/* display roles, see bitstream/display.py */
+/* display roles, see bitstream/elementary.py */
 enum { SHOWS_LAST = 1, SHOWS_EARLIER = 2, AT_KEY = 4, ANY_SURFACE = -1 };
 
 /* first fields of the driver's structures, see cuvid.py; the rest is passed on unread */

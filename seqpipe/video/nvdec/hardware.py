@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from ctypes import Structure, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final, Protocol
 
 from ...core.finalizers import Finalizer
 from ...errors import BackendError
 from ..convert.surface import surface_format
 from ..cuda.device_surface import DeviceSurface, SurfaceShape
 from ..cuda.memory import out_of_memory, release_idle
-from .cuvid import IN_PROGRESS, CreateInfo, Cuvid, Display, ProcParams, Status, VideoFormat
+from .cuvid import CreateInfo, Cuvid, ProcParams, VideoFormat
 
-__all__ = ["HardwareDecoder", "MappedFrame", "ReleasedDecoders", "StreamShape", "plane_layout"]
+__all__ = [
+    "MOST_FRAMES_PER_LAUNCH",
+    "ConversionParams",
+    "HardwareDecoder",
+    "MappedFrame",
+    "PaintParams",
+    "Painting",
+    "ReleasedDecoders",
+    "StreamShape",
+    "plane_layout",
+]
 
 # NV12, P016, YUV444, YUV444_16Bit by (4:4:4, more than 8 bits)
 _OUTPUT_FORMATS = {(False, False): 0, (False, True): 1, (True, False): 2, (True, True): 3}
@@ -163,7 +175,6 @@ class HardwareDecoder:
         self._handle = ctypes.c_void_p()
         self._cuvid = cuvid
         self.returned: deque[int] = deque()
-        self._status = Status()
         self.pitch = 0
         self.shape = shape
         self.surfaces = shape.surfaces
@@ -188,13 +199,6 @@ class HardwareDecoder:
         self._create(info)
         self._note = released.note(cuvid, self._handle, self.returned)
         self._proc = ProcParams(stream=stream)
-        self._pointer, self._pitch = ctypes.c_uint64(), ctypes.c_uint()
-        self._map_arguments = (
-            ctypes.addressof(self._pointer),
-            ctypes.addressof(self._pitch),
-            ctypes.addressof(self._proc),
-        )
-        self._status_address = ctypes.addressof(self._status)
 
     @property
     def memory(self) -> int:
@@ -218,47 +222,6 @@ class HardwareDecoder:
         if fits:
             self.shape = shape
         return fits
-
-    def decode(self, picture: int) -> int:
-        """Start to decode the CUVIDPICPARAMS at an address; returns CUDA's error code."""
-        code: int = self._cuvid.decode_picture(self._handle, picture)
-        return code
-
-    def state(self, surface: int) -> int:
-        """Return the cuvidDecodeStatus of the frame in a surface; 0 for codecs without one."""
-        if self._cuvid.status(self._handle, surface, self._status_address):
-            return 0
-        state: int = self._status.state
-        return state
-
-    def map(self, display: Display, shape: StreamShape) -> MappedFrame:
-        """Wait for a frame to be decoded and map it.
-
-        Raises:
-            BackendError: the GPU refuses.
-        """
-        pointer = self._map(display)
-        return MappedFrame(self, pointer, self._pitch.value, shape)
-
-    def _map(self, display: Display) -> int:
-        self.unmap_returned()
-        proc = self._proc
-        proc.progressive = display.progressive
-        proc.second_field = display.repeat_first_field + 1
-        proc.top_field_first = display.top_field_first
-        proc.unpaired_field = display.repeat_first_field < 0
-        self.check(
-            self._cuvid.map_frame(self._handle, display.surface, *self._map_arguments),
-            "map a frame of",
-        )
-        return self._pointer.value
-
-    def wait(self, surface: int) -> int:
-        """Wait until the frame in a surface is decoded; returns its state."""
-        if (state := self.state(surface)) != IN_PROGRESS:
-            return state
-        self.returned.append(self._map(Display(surface=surface, progressive=1)))
-        return self.state(surface)
 
     def unmap_returned(self) -> None:
         """Unmap the frames that are no longer in use."""
@@ -312,3 +275,61 @@ def plane_layout(shape: StreamShape, pitch: int) -> tuple[SurfaceShape, tuple[in
     form = surface_format(stem if shape.bits == 8 else f"{stem}{shape.bits}le")
     shift = 0 if shape.bits == 8 else 16 - shape.bits
     return SurfaceShape(pitch, width, height, form, not separate, shift), offsets
+
+
+MOST_FRAMES_PER_LAUNCH: Final = 8
+"""Maximum number of frames that one launch converts."""
+_PLANES: Final = 3
+
+
+class ConversionParams(Structure):
+    """C structure: the kernel of one converter, its grid, and the argument that frames are gathered in."""
+
+    _fields_ = [
+        ("kernel", c_void_p),
+        ("argument", c_void_p),
+        ("columns", c_int64),
+        ("rows", c_int64),
+        ("depths", c_int64 * (MOST_FRAMES_PER_LAUNCH + 1)),
+        ("frames", c_int64),
+    ]
+
+
+class PaintParams(Structure):
+    """C structure: addresses of driver functions, the layout of mapped frames, and the conversions."""
+
+    _fields_ = [
+        ("launch", c_void_p),
+        ("record", c_void_p),
+        ("wait_for_event", c_void_p),
+        ("wait_for_stream", c_void_p),
+        ("stream", c_void_p),
+        ("events", c_void_p * 2),
+        ("frames_per_launch", c_int64),
+        ("threads", c_int64),
+        ("count_at", c_int64),
+        ("sequence", c_int64),
+        ("pitch", c_int64),
+        ("planes", c_int64),
+        ("offsets", c_int64 * _PLANES),
+        ("begun", c_int64),
+        ("count", c_int64),
+        ("conversions", c_void_p),
+    ]
+
+
+class Painting(Protocol):
+    """Conversions of the frames of a fused run, configured once the parser has announced the stream."""
+
+    @property
+    def params(self) -> PaintParams:
+        """Structure that the C code reads; the painting keeps alive what it refers to."""
+
+    def fit(self, shape: StreamShape, pitch: int, sequence: int) -> None:
+        """Configure the conversions for a stream.
+
+        Args:
+            shape: shape of the stream.
+            pitch: bytes per row of a mapped frame; 0 if none was mapped yet.
+            sequence: the feeder's number of the decoder and stream.
+        """

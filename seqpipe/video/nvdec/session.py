@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import ctypes
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
 from ...errors import BackendError
 from ..bitstream.elementary import ElementaryStream
-from ..decode.packet_decoder import DecodeResult, FedPacket
-from .arrays import PacketArrays, PendingFrames
-from .callbacks import PythonFeeder
+from ..decode.packets import DecodeResult, FedPacket
 from .cuvid import CODECS, SEQUENCE, Cuvid, ParserParams, VideoFormat, load
-from .feeder import MOST_FRAMES_PER_STEP, Feeder, PacketBatch
-from .hardware import HardwareDecoder, ReleasedDecoders, StreamShape
-from .interrupt import defer_sigint
-from .native_feeder import NativeFeeder, native
-from .painting import Painting
+from .feeder import MOST_FRAMES_PER_STEP, Feeder, PacketArrays, PacketBatch, PendingFrames
+from .hardware import HardwareDecoder, Painting, ReleasedDecoders, StreamShape
 
-__all__ = ["Session"]
+__all__ = ["Session", "defer_sigint"]
+
+
+@contextmanager
+def defer_sigint() -> Iterator[None]:
+    """Defer SIGINT until the end of this context.
+
+    Python runs signal handlers in the main thread at the start of the next Python function, which may be a callback,
+    before any ``try`` in it. ctypes prints and drops what they raise there, and returns an error to the library.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if in_main else None
+    if handler is None or not callable(handler):
+        yield
+        return
+    deferred: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: deferred.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if deferred:
+            signal.raise_signal(signal.SIGINT)
+
 
 # The sequence callback replaces this by the stream's own number.
 _DECODE_SURFACES = 20
@@ -46,7 +67,7 @@ class Session:
         released: the GPU's decoders that wait for destruction.
 
     Raises:
-        BackendError: the driver has no parser for the codec.
+        BackendError: the driver has no parser for the codec, or there is no C compiler.
     """
 
     def __init__(
@@ -65,7 +86,7 @@ class Session:
         self._decoder: HardwareDecoder | None = None
         self._painting: Painting | None = None
         self._error: BaseException | None = None
-        self._feeder = _feeder(self._cuvid, in_order=codec in _IN_ORDER, step=step)
+        self._feeder = Feeder(self._cuvid, in_order=codec in _IN_ORDER, step=step)
         self._on_sequence: Any = SEQUENCE(self._sequence)  # the parser does not keep it alive
         self._parser = ctypes.c_void_p()
         params = ParserParams(
@@ -119,8 +140,7 @@ class Session:
     @property
     def can_fuse(self) -> bool:
         """Whether :meth:`fused_run` is available: the pitch of mapped frames is known only after the first one."""
-        known = self._decoder is not None and self._decoder.pitch > 0
-        return known and isinstance(self._feeder, NativeFeeder)
+        return self._decoder is not None and self._decoder.pitch > 0
 
     def fused_run(
         self, arrays: PacketArrays, pending: PendingFrames, painting: Painting
@@ -140,13 +160,10 @@ class Session:
             BackendError: the GPU refused the stream.
             SourceError: the stream's color cannot be converted to the requested one.
         """
-        feeder = self._feeder
-        if not isinstance(feeder, NativeFeeder):
-            return False, True
         self._painting, painting.params.begun = painting, 0
         self._fit()
         try:
-            return self._call(partial(feeder.fused_run, arrays, pending, painting.params))
+            return self._call(partial(self._feeder.fused_run, arrays, pending, painting.params))
         finally:
             self._painting = None
 
@@ -226,13 +243,6 @@ class Session:
 
     def _fit(self) -> None:
         """Configure the painting of a fused run for the current stream."""
-        feeder, decoder = self._feeder, self._decoder
-        if self._painting is not None and decoder is not None and isinstance(feeder, NativeFeeder):
-            self._painting.fit(decoder.shape, decoder.pitch, feeder.sequence)
-
-
-def _feeder(cuvid: Cuvid, *, in_order: bool, step: int) -> Feeder:
-    library = native()
-    if library is None:
-        return PythonFeeder(cuvid, in_order=in_order, step=step)
-    return NativeFeeder(library, cuvid, in_order=in_order, step=step)
+        decoder = self._decoder
+        if self._painting is not None and decoder is not None:
+            self._painting.fit(decoder.shape, decoder.pitch, self._feeder.sequence)

@@ -16,16 +16,16 @@ import av.error
 import av.filter
 import av.video
 import numpy as np
+from av.codec.codec import Codec, UnknownCodecError
 
 from ...core.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, volume_kind
 from ...core.finalizers import Finalizer
 from ...core.image_checks import check_image, is_picture
 from ...core.limits import IMAGE_PIXELS, check_image_size
 from ...errors import ParameterError, UnreadableSourceError
-from ..source.parsing import parsing
 from ..source.source import Origin, Source, open_source
 from .info import ContainerStream, StreamInfo
-from .recognize import check_scrambled, encrypted, recognize
+from .recognize import check_scrambled, encrypted, parsing, recognize
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -36,8 +36,10 @@ __all__ = [
     "Demuxer",
     "FirstPicture",
     "bounded",
+    "build_name",
     "encrypted_packets",
     "is_encrypted",
+    "missing_decoders",
     "no_packets",
     "nothing_decodable",
     "open_container",
@@ -48,6 +50,25 @@ __all__ = [
     "video_stream",
     "with_source",
 ]
+
+_DECODERS = ("h264", "hevc", "vp8", "vp9", "libdav1d", "mpeg2video", "mpeg4", "mjpeg")
+
+
+def build_name() -> str:
+    """Return the versions of FFmpeg and PyAV."""
+    return f"FFmpeg {av.ffmpeg_version_info} in PyAV {av.__version__}"
+
+
+def missing_decoders() -> list[str]:
+    """Return the decoders of common codecs that FFmpeg was built without."""
+    missing = []
+    for decoder in _DECODERS:
+        try:
+            Codec(decoder, "r")
+        except UnknownCodecError:
+            missing.append(decoder)
+    return missing
+
 
 _BUFFER = 1 << 20
 _LARGEST_PICTURE: Final = 1 << 28  # bytes

@@ -9,7 +9,7 @@ from collections.abc import Sequence as Seq
 from itertools import pairwise
 from typing import BinaryIO, cast
 
-from .byte_ranges import merge_ranges
+from .remote import merge_ranges
 from .source import Read, Source, Stamp
 
 __all__ = ["Blocks", "CountedSource"]

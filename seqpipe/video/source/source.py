@@ -30,10 +30,17 @@ from ...errors import (
     UnreadableSourceError,
     printable,
 )
-from .byte_ranges import merge_ranges, slice_ranges
-from .http_ranges import ChangedError, NoRangesError, RefusedError, http_download, http_ranges
-from .path_bytes import check_content
-from .s3_ranges import s3_ranges
+from .names import check_content
+from .remote import (
+    ChangedError,
+    NoRangesError,
+    RefusedError,
+    http_download,
+    http_ranges,
+    merge_ranges,
+    s3_ranges,
+    slice_ranges,
+)
 
 __all__ = ["Origin", "Read", "Source", "Stamp", "digest_of_ends", "open_source"]
 
@@ -253,11 +260,7 @@ class _FileObject(Source):
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Hold the lock of the file's position.
-
-        Raises:
-            SourceError: the file object belongs to a parent process, or cannot be read.
-        """
+        """Hold the lock of the file's position."""
         if self._inherited:
             raise SourceError(
                 "the file object was opened in a parent process, with which it shares its position",
@@ -275,11 +278,7 @@ class _FileObject(Source):
                 ) from error
 
     def _check(self) -> None:
-        """Check that the file object is binary and seekable; without a method ``seekable`` it is assumed to be.
-
-        Raises:
-            ParameterError: the file object is not binary or not seekable.
-        """
+        """Check that the file object is binary and seekable; without a method ``seekable`` it is assumed to be."""
         fact, advice = "", "Read it into bytes first, or pass a path or URL"
         try:
             if not (hasattr(self._file, "seek") and getattr(self._file, "seekable", _yes)()):
@@ -388,11 +387,7 @@ class _Remote(Source):
         return details
 
     def _fetch(self, runs: Seq[tuple[int, int]]) -> list[bytes]:
-        """Read the bytes of each (begin, end), and check that they are complete.
-
-        Raises:
-            SourceError: the object cannot be read, or has been replaced.
-        """
+        """Read the bytes of each (begin, end), and check that they are complete."""
         if self._process != os.getpid():  # fsspec's threads do not exist in a forked process
             self._connect()
         try:
@@ -434,11 +429,7 @@ class _Remote(Source):
         return parts
 
     def _check_unchanged(self) -> None:
-        """Check from time to time that the object was not replaced, for protocols without conditional requests.
-
-        Raises:
-            ChangedError: the object was replaced.
-        """
+        """Check from time to time that the object was not replaced, for protocols without conditional requests."""
         if self._tag is None or time.monotonic() - self._checked_s < _RECHECK_S:
             return
         self._checked_s = time.monotonic()
@@ -447,11 +438,7 @@ class _Remote(Source):
             raise ChangedError(f"its tag was {self._tag}, and is {tag or 'missing'}")
 
     def _download(self) -> Finalizer:
-        """Download the object to an unlinked temporary file; returns its finalizer, whose argument is the descriptor.
-
-        Raises:
-            SourceError: the object is too large, or the download is incomplete.
-        """
+        """Download the object to an unlinked temporary file; returns the finalizer of its descriptor."""
         with self._lock:
             if self._downloaded is not None:
                 return self._downloaded

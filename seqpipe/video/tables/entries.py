@@ -17,7 +17,7 @@ import numpy as np
 from ...array import BoolArray, IntArray
 from ..probe.probe import open_container, side_data, unreadable, video_stream
 from ..source.source import Source
-from .gate import Distrusted, Tables
+from .gate import Tables, UnusableTablesError
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -80,16 +80,15 @@ class Entries:
     last_duration: int = 0
 
 
-def read_entries(source: Source, *, before_data: int = 0, ask_last: bool = False) -> Entries:
+def read_entries(source: Source, *, ask_last: bool = False) -> Entries:
     """Return FFmpeg's index of a video.
 
     Args:
         source: the video.
-        before_data: size in bytes of a packet's header, at which FFmpeg's offsets point.
         ask_last: whether the last shown packet is read for its duration.
 
     Raises:
-        Distrusted: FFmpeg has no index, or the first packets contradict it.
+        UnusableTablesError: FFmpeg has no index, or the first packets contradict it.
         UnreadableSourceError: the file is not a video that can be decoded.
         SourceError: the source cannot be read.
     """
@@ -100,14 +99,14 @@ def read_entries(source: Source, *, before_data: int = 0, ask_last: bool = False
             np.int64,
         ).reshape(-1, 5)
         if stream.time_base is None or not rows[:, 4].any():
-            raise Distrusted("FFmpeg's index holds no packet")
+            raise UnusableTablesError("FFmpeg's index holds no packet")
         entries = Entries(
             track=stream.id,
             tick=Fraction(stream.time_base),
             declared=stream.frames,
             dts=rows[:, 0].copy(),
             size=rows[:, 1].copy(),
-            position=rows[:, 2] + before_data,
+            position=rows[:, 2].copy(),
             key=rows[:, 3].astype(bool),
             shown=rows[:, 4].astype(bool),
         )
@@ -121,7 +120,7 @@ def read_entries(source: Source, *, before_data: int = 0, ask_last: bool = False
                 container.seek(int(entries.dts[last]), stream=stream, backward=True)
                 at_position = [p for p in _packets(container, stream, len(rows)) if p.position == position]
                 if not at_position:
-                    raise Distrusted("FFmpeg does not find its last packet")
+                    raise UnusableTablesError("FFmpeg does not find its last packet")
                 duration = at_position[0].duration
         except av.error.FFmpegError as error:
             raise unreadable(source, error) from error
@@ -135,7 +134,7 @@ def _packets(container: InputContainer, stream: VideoStream, most: int) -> tuple
         if not packet.size:
             continue
         if side_data(packet) or packet.pos is None:
-            raise Distrusted("its packets have side data")
+            raise UnusableTablesError("its packets have side data")
         packets.append(
             FirstPacket(
                 pts=packet.pts,
@@ -157,9 +156,9 @@ def _check_first(entries: Entries, first: tuple[FirstPacket, ...]) -> None:
     for number, packet in enumerate(first):
         row = (packet.dts, packet.size, packet.position, packet.key, packet.shown)
         if number >= len(entries.dts) or tuple(column[number] for column in columns) != row:
-            raise Distrusted("FFmpeg's index contradicts its packets")
+            raise UnusableTablesError("FFmpeg's index contradicts its packets")
     if not first:
-        raise Distrusted("FFmpeg demuxes no packet")
+        raise UnusableTablesError("FFmpeg demuxes no packet")
 
 
 def _hold(source: Source, entries: Entries, last: int) -> None:
@@ -175,7 +174,7 @@ def check_first(source: Source, tables: Tables) -> None:
     """Check that tables agree with the first packets that FFmpeg demuxes.
 
     Raises:
-        Distrusted: they do not.
+        UnusableTablesError: they do not.
         UnreadableSourceError: the file is not a video that can be decoded.
         SourceError: the source cannot be read.
     """
@@ -186,12 +185,12 @@ def check_first(source: Source, tables: Tables) -> None:
         except av.error.FFmpegError as error:
             raise unreadable(source, error) from error
     if not first:
-        raise Distrusted("FFmpeg demuxes no packet")
+        raise UnusableTablesError("FFmpeg demuxes no packet")
     columns = (tables.pts, tables.size, tables.offset, tables.key, tables.shown)
     for number, packet in enumerate(first):
         row = (packet.pts, packet.size, packet.position, packet.key, packet.shown)
         if number >= len(tables) or tuple(column[number] for column in columns) != row:
-            raise Distrusted(f"packet {number} of FFmpeg differs")
+            raise UnusableTablesError(f"packet {number} of FFmpeg differs")
 
 
 def track_of(source: Source) -> int:

@@ -18,9 +18,8 @@ import numpy.typing as npt
 from ...array import BoolArray, IntArray
 from ..source.blocks import Blocks
 from ..source.source import Source
-from .gate import Distrusted, Tables
+from .gate import ReadAt, Tables, UnusableTablesError, reading
 from .mp4 import Movie, SampleTable, Track, boxes_in, edits_of, number, samples_of
-from .read_at import ReadAt, reading
 
 __all__ = ["read_fragments"]
 
@@ -66,7 +65,7 @@ class _Packets:
         self.key.append(run.key)
         self.count += len(run.size)
         if self.count > _MOST_PACKETS:
-            raise Distrusted("it has too many packets")
+            raise UnusableTablesError("it has too many packets")
         return dts + int(times[-1]), offset + int(sizes[-1])
 
     def add_samples(self, samples: SampleTable) -> None:
@@ -92,14 +91,14 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
     """Return the tables of a track from ``moov`` and all fragments.
 
     Raises:
-        Distrusted: the tables are not consistent, or need FFmpeg's interpretation.
+        UnusableTablesError: the tables are not consistent, or need FFmpeg's interpretation.
         SourceError: the source cannot be read.
     """
     packets, declared = _Packets(), 0
     before, begin = edits_of(movie, track)
     if any(track.boxes.get(b"stsz", b"")[8:12]) or b"stz2" in track.boxes:
         if before or begin:
-            raise Distrusted("it is edited, and not only fragments hold its packets")
+            raise UnusableTablesError("it is edited, and not only fragments hold its packets")
         samples = samples_of(track)
         packets.add_samples(samples)
         declared = len(samples.size)
@@ -109,13 +108,13 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
         for moof_offset, moof in _moofs(ahead, movie.moov_range[1], source.size()):
             _fragment(moof_offset, moof, track, default, begin - before, packets)
     if not packets.count:
-        raise Distrusted("it has no packets")
+        raise UnusableTablesError("it has no packets")
     dts, moved, key = np.concatenate(packets.dts), np.concatenate(packets.moved), np.concatenate(packets.key)
     if not (np.diff(dts) > 0).all():
-        raise Distrusted("fragments overlap in time")
+        raise UnusableTablesError("fragments overlap in time")
     # FFmpeg shifts times by the most negative composition offset that it has read so far.
     if int(moved.min()) < min(0, int(packets.moved[0].min())):
-        raise Distrusted("a later fragment shifts all times")
+        raise UnusableTablesError("a later fragment shifts all times")
     pts: IntArray = dts + moved - min(0, int(moved.min()))
     duration = np.concatenate(packets.duration)
     return Tables(
@@ -141,7 +140,7 @@ def _defaults(movie: Movie, track: Track) -> tuple[int, int, int]:
         if kind == b"trex" and number(box, 4) == track.number
     ]
     if len(defaults) != 1:
-        raise Distrusted("its track has no defaults, or two")
+        raise UnusableTablesError("its track has no defaults, or two")
     return defaults[0]
 
 
@@ -198,7 +197,7 @@ def _of_sidx(source: Source, at: int) -> list[int]:
         begin = at + size + number(body, 12 + wide, wide)
         count = number(body, 14 + 2 * wide, 2)
         rows = np.frombuffer(body, ">u4", 3 * count, 16 + 2 * wide).reshape(count, 3)
-    except (Distrusted, ValueError):
+    except (UnusableTablesError, ValueError):
         return []
     ends = begin + np.cumsum(rows[:, 0] & 0x7FFFFFFF, dtype=np.int64)
     return [begin, *ends[:-1].tolist()]
@@ -224,7 +223,7 @@ def _of_mfra(source: Source) -> list[int]:
                 rows = np.frombuffer(table, np.uint8, count * step, 16).reshape(count, step)
                 offsets = np.ascontiguousarray(rows[:, wide // 2 : wide]).view(f">u{wide // 2}")
                 segment_offsets += offsets[:, 0].tolist()
-    except (Distrusted, ValueError):
+    except (UnusableTablesError, ValueError):
         return []
     return [begin for begin in segment_offsets if 0 <= begin < file_size]
 
@@ -239,22 +238,22 @@ def _moofs(read: ReadAt, at: int, end: int) -> Iterator[tuple[int, memoryview]]:
             if size == 1:
                 size, before = number(head, inside + 8, 8), 16
             if size < before or at + inside + size > end:
-                raise Distrusted("a box is cut, or has no stated length")
+                raise UnusableTablesError("a box is cut, or has no stated length")
             if kind == b"moof":
                 if size > _LARGEST_MOOF:
-                    raise Distrusted("its tables are too large")
+                    raise UnusableTablesError("its tables are too large")
                 if inside + size > len(head):
                     if inside:
                         break  # read again from the start of the box
                     head = memoryview(read(size, at))
                 if len(head) < inside + size:
-                    raise Distrusted("its tables are cut")
+                    raise UnusableTablesError("its tables are cut")
                 yield at + inside, head[inside + before : inside + size]
             elif kind not in _SKIPPED_BOXES:
-                raise Distrusted(f"boxes {kind!r} are not supported between fragments")
+                raise UnusableTablesError(f"boxes {kind!r} are not supported between fragments")
             inside += size
         if not inside:
-            raise Distrusted("it is cut in the middle of a box")
+            raise UnusableTablesError("it is cut in the middle of a box")
         at += inside
 
 
@@ -273,7 +272,7 @@ def _fragment(
             continue
         parts = [(part, body) for part, body in boxes_in(traf)]
         if [part for part, _ in parts].count(b"tfhd") != 1:
-            raise Distrusted("a fragment has no track header, or two")
+            raise UnusableTablesError("a fragment has no track header, or two")
         head = next(body for part, body in parts if part == b"tfhd")
         ours = number(head, 4) == track.number
         base, values = _head(head, moof_offset, end, default if ours else (0, 0, 0))
@@ -283,7 +282,7 @@ def _fragment(
                 continue
             flags = number(body, 0) & 0xFFFFFF
             if not flags & _DATA_OFFSET:
-                raise Distrusted("a run has no data offset")
+                raise UnusableTablesError("a run has no data offset")
             run = _run(body, flags, values)
             offset = base + int.from_bytes(body[8:12], "big", signed=True)
             end = offset + int(run.size.sum())
@@ -301,7 +300,7 @@ def _head(
         base, at = number(head, at, 8), at + 8
     if flags & _DESCRIPTION:
         if number(head, at) != 1:
-            raise Distrusted("its format changes")
+            raise UnusableTablesError("its format changes")
         at += 4
     values = list(default)
     for which, flag in enumerate((_DURATION, _SIZE, _FLAGS)):
@@ -313,10 +312,10 @@ def _head(
 def _decoding_time(parts: list[tuple[bytes, memoryview]]) -> int:
     bodies = [body for part, body in parts if part == b"tfdt"]
     if len(bodies) != 1:
-        raise Distrusted("a fragment has no decode time")
+        raise UnusableTablesError("a fragment has no decode time")
     time = number(bodies[0], 4, 8) if bodies[0][0] == 1 else number(bodies[0], 4)
     if time >> 62:
-        raise Distrusted("a time exceeds 62 bits")
+        raise UnusableTablesError("a time exceeds 62 bits")
     return time
 
 
@@ -327,9 +326,9 @@ def _run(body: memoryview, flags: int, values: tuple[int, ...]) -> _Run:
     at += 0 if first is None else 4
     there = [bit for bit in (_EACH_DURATION, _EACH_SIZE, _EACH_FLAGS, _EACH_MOVED) if flags & bit]
     if not there and count > 1:
-        raise Distrusted("all packets of a run have the same size")
+        raise UnusableTablesError("all packets of a run have the same size")
     if len(body) < at + 4 * count * len(there):
-        raise Distrusted("a table is cut")
+        raise UnusableTablesError("a table is cut")
     rows = np.frombuffer(body, ">u4", count * len(there), at).reshape(count, len(there))
     columns = {bit: rows[:, n] for n, bit in enumerate(there)}
     sample = columns.get(_EACH_FLAGS)

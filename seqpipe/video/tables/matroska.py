@@ -18,13 +18,12 @@ import numpy.typing as npt
 
 from ...core.native import buffer_of, load_functions
 from ..source.source import Source
-from .gate import Distrusted, Tables
-from .heads import before_first_slice
-from .read_at import ReadAt, descriptor_of, reading
+from .facts import before_first_slice
+from .gate import ReadAt, Tables, UnusableTablesError, descriptor_of, reading
 
 __all__ = [
+    "HIDDEN_FRAME_CODEC_IDS",
     "MAGIC",
-    "READ_THROUGH",
     "Cues",
     "MatroskaHeader",
     "facts_key",
@@ -43,7 +42,7 @@ _NUMBER, _TYPE, _CODEC, _DEFAULT_DURATION, _ENCODINGS = 0xD7, 0x83, 0x86, 0x23E3
 _UID, _NAME, _LANGUAGE, _PRIVATE = 0x73C5, 0x536E, 0x22B59C, 0x63A2
 _NAMES = {_UID, _NAME, _LANGUAGE}
 _CODECS = {"V_MPEG4/ISO/AVC": "h264", "V_MPEGH/ISO/HEVC": "hevc"}
-READ_THROUGH: Final = ("V_VP8", "V_VP9")
+HIDDEN_FRAME_CODEC_IDS: Final = ("V_VP8", "V_VP9")
 """Codecs with hidden frames, which block headers do not mark."""
 
 _LEAST_PACKETS = 8
@@ -135,7 +134,7 @@ def read_header(source: Source) -> MatroskaHeader:
     """Read the elements before the first cluster.
 
     Raises:
-        Distrusted: the file's structure is not supported.
+        UnusableTablesError: the file's structure is not supported.
         SourceError: the source cannot be read.
     """
     file_size = source.size()
@@ -143,16 +142,16 @@ def read_header(source: Source) -> MatroskaHeader:
         head = _Window(read, file_size)
         identity, begin, end = head.element(0)
         if identity != _EBML:
-            raise Distrusted("it is not a Matroska file")
+            raise UnusableTablesError("it is not a Matroska file")
         identity, at, segment_end = head.element(end)
         if identity != _SEGMENT or segment_end > file_size:
-            raise Distrusted("its segment is cut, or has no stated length")
+            raise UnusableTablesError("its segment is cut, or has no stated length")
         scale, entries, segment, cues = _DEFAULT_SCALE, list[bytes](), at, 0
         while at < segment_end:
             before = at
             identity, begin, at = head.element(at)
             if identity == _CLUSTER and before > _LARGEST_HEADER:
-                raise Distrusted("its header is too large")
+                raise UnusableTablesError("its header is too large")
             if identity == _CLUSTER:
                 header = _header(scale, entries, before, segment_end, _ATTACHMENTS in read(before, 0))
                 return replace(header, cues=cues, segment=segment)
@@ -160,7 +159,7 @@ def read_header(source: Source) -> MatroskaHeader:
                 cues = before
             elif identity in (_INFO, _TRACKS, _SEEK_HEAD):
                 if at - begin > _LARGEST_HEADER:
-                    raise Distrusted("its header is too large")
+                    raise UnusableTablesError("its header is too large")
                 body = read(at - begin, begin)
                 if identity == _TRACKS:
                     entries = [part for kind, part in _elements(body) if kind == _ENTRY]
@@ -168,17 +167,17 @@ def read_header(source: Source) -> MatroskaHeader:
                     cues = _offset_of_cues(body, segment) or cues
                 else:
                     scale = _value(dict(_elements(body)), _SCALE, _DEFAULT_SCALE)
-    raise Distrusted("it has no clusters")
+    raise UnusableTablesError("it has no clusters")
 
 
 def _header(scale: int, entries: list[bytes], begin: int, end: int, attached: bool) -> MatroskaHeader:
     tracks = [(entry, dict(_elements(entry))) for entry in entries]
     videos = [(entry, parts) for entry, parts in tracks if _value(parts, _TYPE, 0) == _VIDEO]
     if len(videos) != 1 or not scale:
-        raise Distrusted("it does not have exactly one video track")
+        raise UnusableTablesError("it does not have exactly one video track")
     _, parts = videos[0]
     if {_ENCODINGS, _TRACK_SCALE, _OPERATION, _CODEC_DELAY} & parts.keys():
-        raise Distrusted("its packets are stored encoded, or its clock is moved")
+        raise UnusableTablesError("its packets are stored encoded, or its clock is moved")
     codec = parts.get(_CODEC, b"").rstrip(b"\0").decode("latin-1")
     return MatroskaHeader(
         track=_value(parts, _NUMBER, 0),
@@ -214,7 +213,7 @@ def read_tables(source: Source, header: MatroskaHeader) -> Tables:
     """Read the packets of the video track from the headers of all blocks.
 
     Raises:
-        Distrusted: the file is cut, or its structure is not supported.
+        UnusableTablesError: the file is cut, or its structure is not supported.
         SourceError: the source cannot be read.
     """
     return _tables(header, _by_c(source, header) or _by_python(source, header))
@@ -223,7 +222,7 @@ def read_tables(source: Source, header: MatroskaHeader) -> Tables:
 def _tables(header: MatroskaHeader, columns: _Columns) -> Tables:
     pts, size, offset, duration, key = columns
     if len(pts) and int(pts.min()) < 0:
-        raise Distrusted("a time is below zero")
+        raise UnusableTablesError("a time is below zero")
     last = int(np.argmax(pts)) if len(pts) else 0
     return Tables(
         track=0,
@@ -244,15 +243,15 @@ def read_cues(source: Source, header: MatroskaHeader) -> Cues:
     """Read the cues of the video track.
 
     Raises:
-        Distrusted: there are none, or they are not consistent.
+        UnusableTablesError: there are none, or they are not consistent.
         SourceError: the source cannot be read.
     """
     if not header.segment < header.cues < header.end:
-        raise Distrusted("it has no cues, or does not say where")
+        raise UnusableTablesError("it has no cues, or does not say where")
     with reading(source) as read:
         identity, begin, end = _Window(read, header.end).element(header.cues)
         if identity != _CUES or end - begin > _LARGEST_CUES:
-            raise Distrusted("its cues are not at the stated position")
+            raise UnusableTablesError("its cues are not at the stated position")
         body = read(end - begin, begin)
     cues: list[tuple[int, int]] = []
     for kind, point in _elements(body):
@@ -265,7 +264,7 @@ def read_cues(source: Source, header: MatroskaHeader) -> Cues:
     times, offsets = np.array(cues, np.int64).reshape(-1, 2).T
     ascending = len(cues) and (np.diff(times) > 0).all() and (np.diff(offsets) >= 0).all()
     if not ascending or offsets[0] < header.begin or offsets[-1] >= header.end:
-        raise Distrusted("its cues do not ascend")
+        raise UnusableTablesError("its cues do not ascend")
     return Cues(times, offsets)
 
 
@@ -280,7 +279,7 @@ def read_part(source: Source, header: MatroskaHeader, cues: Cues, first: int, la
         last: number of the cue at which the part ends; the number of cues for the end of the file.
 
     Raises:
-        Distrusted: the file is cut, or its structure is not supported.
+        UnusableTablesError: the file is cut, or its structure is not supported.
         SourceError: the source cannot be read.
     """
     begin = int(cues.offsets[first])
@@ -288,7 +287,7 @@ def read_part(source: Source, header: MatroskaHeader, cues: Cues, first: int, la
     if last < len(cues.times):
         end, until = int(cues.offsets[last]), int(cues.times[last])
     if end - begin > _LARGEST_PART:
-        raise Distrusted("its cues are too far apart")
+        raise UnusableTablesError("its cues are too far apart")
     source.read([(begin, min(end + _BEHIND, header.end) - begin)])
     blocks = _Blocks()
     with reading(source) as read:
@@ -299,7 +298,7 @@ def read_part(source: Source, header: MatroskaHeader, cues: Cues, first: int, la
                 _cluster(window, header, body, at, blocks, until=until if body > end else None)
     start = blocks.pts.index(int(cues.times[first])) if int(cues.times[first]) in blocks.pts else 0
     if not blocks.pts or blocks.pts[start] != cues.times[first] or not blocks.key[start]:
-        raise Distrusted("a cue does not lead to a key frame")
+        raise UnusableTablesError("a cue does not lead to a key frame")
     columns = (blocks.pts, blocks.size, blocks.offset, blocks.duration, blocks.key)
     arrays: _Columns = tuple(map(np.array, columns, _KINDS))
     return _tables(header, tuple(column[start:] for column in arrays))
@@ -333,7 +332,7 @@ def _by_c(source: Source, header: MatroskaHeader) -> _Columns | None:
                 return None  # a cluster with more blocks than the arrays have entries
             parts.append(tuple(column[: state[0]] for column in columns))
     if state[2]:
-        raise Distrusted(_ENDS[int(state[2])])
+        raise UnusableTablesError(_ENDS[int(state[2])])
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
@@ -372,7 +371,7 @@ def _cluster(
         elif identity == _BLOCK_GROUP:
             _group(window, header, begin, at, time, blocks)
         elif identity in (_ENCRYPTED, _CLUSTER):
-            raise Distrusted(_ENDS[_ODD])
+            raise UnusableTablesError(_ENDS[_ODD])
 
 
 def _group(
@@ -392,7 +391,7 @@ def _group(
     if len(blocks.pts) == before:
         return
     if added or len(blocks.pts) != before + 1:
-        raise Distrusted(_ENDS[_TWO])
+        raise UnusableTablesError(_ENDS[_TWO])
     blocks.key[-1] = not refers
     if duration >= 0:
         blocks.duration[-1] = duration
@@ -413,7 +412,7 @@ def _block(
         return
     data = window.bytes(at, 3)
     if time is None or len(data) < 3 or data[2] & 6:
-        raise Distrusted(_ENDS[_LACED])
+        raise UnusableTablesError(_ENDS[_LACED])
     moved = int.from_bytes(data[:2], "big", signed=True)
     blocks.pts.append(time + moved)
     blocks.size.append(end - at - 3)
@@ -435,27 +434,23 @@ class _Window:
         self._data, self._begin = b"", 0
 
     def element(self, at: int, end: int = 1 << 62) -> tuple[int, int, int]:
-        """Return the ID of the element at an offset, and the begin and end of its data.
-
-        Raises:
-            Distrusted: the element is cut, longer than its parent, or has no stated length.
-        """
+        """Return the ID of the element at an offset, and the begin and end of its data."""
         offset = at - self._begin
         if not 0 <= offset <= len(self._data) - 12:
             self._data, self._begin, offset = self._read(_AHEAD, at), at, 0
         data = self._data
         if offset >= len(data) or not data[offset]:
-            raise Distrusted("it is cut, or damaged")
+            raise UnusableTablesError("it is cut, or damaged")
         width = 9 - data[offset].bit_length()
         identity = int.from_bytes(data[offset : offset + width], "big")
         offset += width
         if offset >= len(data) or not (first := data[offset]):
-            raise Distrusted("it is cut, or damaged")
+            raise UnusableTablesError("it is cut, or damaged")
         width = 9 - first.bit_length()
         size = int.from_bytes(data[offset : offset + width], "big") & ((1 << 7 * width) - 1)
         begin = self._begin + offset + width
         if size == (1 << 7 * width) - 1 or begin + size > min(end, self._end):
-            raise Distrusted(_ENDS[_CUT])
+            raise UnusableTablesError(_ENDS[_CUT])
         return identity, begin, begin + size
 
     def bytes(self, at: int, count: int) -> bytes:
@@ -469,7 +464,7 @@ class _Window:
         """Return a number of variable length, and its end."""
         first = self.bytes(at, 1)
         if not first or not first[0]:
-            raise Distrusted("it is cut, or damaged")
+            raise UnusableTablesError("it is cut, or damaged")
         width = 9 - first[0].bit_length()
         return int.from_bytes(self.bytes(at, width), "big") & ((1 << 7 * width) - 1), at + width
 
@@ -478,9 +473,9 @@ class _Window:
         data = self.bytes(begin, end - begin) if end - begin <= 8 else b""
         value = int.from_bytes(data, "big")
         if end - begin > 8 or value >> 62:
-            raise Distrusted(_ENDS[_LONG])
+            raise UnusableTablesError(_ENDS[_LONG])
         if len(data) < end - begin:
-            raise Distrusted(_ENDS[_CUT])
+            raise UnusableTablesError(_ENDS[_CUT])
         return value
 
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from ...array import BoolArray, IntArray
 from ..source.source import Source
 from .entries import Entries
-from .gate import Distrusted, Tables
-from .heads import before_first_slice
+from .facts import before_first_slice
+from .gate import Tables, UnusableTablesError
 
 __all__ = [
     "FIRST_BOXES",
@@ -59,7 +59,7 @@ _Box: TypeAlias = tuple[bytes, memoryview]
 _Words: TypeAlias = npt.NDArray[np.uint32]
 
 
-class InterpretedError(Distrusted):
+class InterpretedError(UnusableTablesError):
     """The tables are consistent, but presentation times follow from FFmpeg's interpretation of them."""
 
 
@@ -136,7 +136,7 @@ def read_movie(source: Source) -> Movie:
     """Find and read ``moov``.
 
     Raises:
-        Distrusted: there is none, or its structure is not supported.
+        UnusableTablesError: there is none, or its structure is not supported.
         SourceError: the source cannot be read.
     """
     moov_range, brand, body = _moov(source)
@@ -148,7 +148,7 @@ def read_movie(source: Source) -> Movie:
         elif kind == b"mvex":
             extends = box
         elif kind == b"cmov":
-            raise Distrusted("its header is compressed")
+            raise UnusableTablesError("its header is compressed")
         elif kind == b"trak":
             kinds.append(_kind_of(box))
             if kinds[-1].startswith(b"vide"):
@@ -170,7 +170,7 @@ def read_tables(movie: Movie, track: Track) -> Tables:
 
     Raises:
         InterpretedError: the tables need FFmpeg's interpretation, see :func:`as_interpreted`.
-        Distrusted: the tables are not consistent.
+        UnusableTablesError: the tables are not consistent.
     """
     samples = samples_of(track)
     dts, deltas, pts = samples.dts, samples.duration, samples.dts
@@ -207,18 +207,18 @@ def samples_of(track: Track) -> SampleTable:
 
     Raises:
         InterpretedError: the tables need FFmpeg's interpretation, see :func:`as_interpreted`.
-        Distrusted: the tables are not consistent.
+        UnusableTablesError: the tables are not consistent.
     """
     boxes = track.boxes
     if not track.ticks:
-        raise Distrusted("it has no time base")
+        raise UnusableTablesError("it has no time base")
     if b"stps" in boxes or _groups(track):
         raise InterpretedError("it has key packets of several kinds")
     size = _sizes(boxes)
     count = len(size)
     deltas = _runs(boxes, b"stts", count)
     if deltas is None or int(deltas.min()) < 0 or int(deltas[:-1].min(initial=1)) <= 0:
-        raise Distrusted("times do not ascend")
+        raise UnusableTablesError("times do not ascend")
     return SampleTable(
         dts=np.cumsum(deltas) - deltas,
         duration=deltas,
@@ -240,29 +240,29 @@ def as_interpreted(track: Track, entries: Entries) -> Tables:
         entries: FFmpeg's index of it.
 
     Raises:
-        Distrusted: index and tables do not list the same packets.
+        UnusableTablesError: index and tables do not list the same packets.
     """
     size = _sizes(track.boxes)
     offset, count = _offsets(track.boxes, size), len(size)
     deltas, moved = _runs(track.boxes, b"stts", count), _runs(track.boxes, b"ctts", count)
     if entries.track != track.number or deltas is None:
-        raise Distrusted("FFmpeg selects another track")
+        raise UnusableTablesError("FFmpeg selects another track")
     order = np.argsort(offset, kind="stable")
     rows = order[np.minimum(np.searchsorted(offset[order], entries.position), count - 1)]
     if not (np.array_equal(offset[rows], entries.position) and np.array_equal(size[rows], entries.size)):
-        raise Distrusted("FFmpeg's index lists other packets")
+        raise UnusableTablesError("FFmpeg's index lists other packets")
     if len(np.unique(rows)) < len(rows):
-        raise Distrusted("its edits show packets twice")
+        raise UnusableTablesError("its edits show packets twice")
     pts = entries.dts + (0 if moved is None else moved[rows])
     shifts = {packet.pts - int(pts[n]) for n, packet in enumerate(entries.first) if packet.pts is not None}
     if len(shifts) != 1 or any(packet.pts is None for packet in entries.first):
-        raise Distrusted("FFmpeg does not shift all presentation times equally")
+        raise UnusableTablesError("FFmpeg does not shift all presentation times equally")
     pts += shifts.pop()
     last = int(np.argmax(np.where(entries.shown, pts, np.iinfo(np.int64).min)))
     # FFmpeg uses the duration of the table only if there are composition offsets.
     duration = entries.last_duration if moved is None else int(deltas[rows[last]])
     if not duration:
-        raise Distrusted("the duration of its last frame is not stated")
+        raise UnusableTablesError("the duration of its last frame is not stated")
     return Tables(
         track=track.number,
         tick=Fraction(1, track.ticks),
@@ -342,29 +342,29 @@ def _moov(source: Source) -> tuple[tuple[int, int], bytes, memoryview]:
         if size < before:
             break
         if kind in (b"moof", b"sidx"):
-            raise Distrusted("it is fragmented")
+            raise UnusableTablesError("it is fragmented")
         if kind == b"moov":
             if (
                 size > min(_LARGEST_MOOV, file_size // _TABLES_SHARE + _TABLES_OF_SMALL)
                 or at + size > file_size
             ):
-                raise Distrusted("its tables are too large, or cut")
+                raise UnusableTablesError("its tables are too large, or cut")
             inside = head[at : at + size]
             body = inside if len(inside) == size else memoryview(source.read([(at, size)])[0])
             if len(body) != size:
-                raise Distrusted("its tables are cut")
+                raise UnusableTablesError("its tables are cut")
             return (at, at + size), brand, body[before:]
         if kind == b"ftyp":
             brand = bytes(head[at : at + size])
         at += size
-    raise Distrusted("it has no tables")
+    raise UnusableTablesError("it has no tables")
 
 
 def boxes_in(data: memoryview) -> Iterator[_Box]:
     """Yield types and bodies of consecutive boxes.
 
     Raises:
-        Distrusted: a box is longer than its parent.
+        UnusableTablesError: a box is longer than its parent.
     """
     at = 0
     while at + 8 <= len(data):
@@ -376,7 +376,7 @@ def boxes_in(data: memoryview) -> Iterator[_Box]:
                 return
             size = len(data) - at
         if size < before or at + size > len(data):
-            raise Distrusted("a box is longer than its parent")
+            raise UnusableTablesError("a box is longer than its parent")
         yield bytes(data[at + 4 : at + 8]), data[at + before : at + size]
         at += size
 
@@ -416,11 +416,11 @@ def _track(trak: memoryview) -> Track:
             groups += 1
             kind = kind + b"%d" % groups
         if kind in boxes:
-            raise Distrusted("a table occurs twice")
+            raise UnusableTablesError("a table occurs twice")
         boxes[kind] = body
     descriptions = boxes.get(b"stsd", memoryview(b""))
     if number(descriptions, 4) != 1:
-        raise Distrusted("its format changes")
+        raise UnusableTablesError("its format changes")
     entry = descriptions[8:]
     return Track(
         number=number(header, 20 if _is_long(header) else 12),
@@ -443,10 +443,10 @@ def number(data: memoryview, at: int, size: int = 4) -> int:
     """Return an unsigned number.
 
     Raises:
-        Distrusted: the box is too short.
+        UnusableTablesError: the box is too short.
     """
     if len(data) < at + size:
-        raise Distrusted("a table is cut")
+        raise UnusableTablesError("a table is cut")
     return int.from_bytes(data[at : at + size], "big")
 
 
@@ -458,7 +458,7 @@ def _table(boxes: dict[bytes, memoryview], kind: bytes, width: int, before: int 
     count = number(body, before)
     begin = before + 4
     if len(body) < begin + 4 * width * count:
-        raise Distrusted("a table is cut")
+        raise UnusableTablesError("a table is cut")
     return np.frombuffer(body, ">u4", width * count, begin).reshape(count, width)
 
 
@@ -469,7 +469,7 @@ def _runs(boxes: dict[bytes, memoryview], kind: bytes, count: int) -> IntArray |
         return None
     many = runs[:, 0].astype(np.int64)
     if int(many.sum()) != count:
-        raise Distrusted("its tables differ in their number of packets")
+        raise UnusableTablesError("its tables differ in their number of packets")
     values: IntArray = np.repeat(runs[:, 1].astype(np.int32).astype(np.int64), many)
     return values
 
@@ -478,7 +478,7 @@ def _sizes(boxes: dict[bytes, memoryview]) -> IntArray:
     body = boxes.get(b"stsz")
     if body is not None:
         if number(body, 4):
-            raise Distrusted("all packets have the same size")
+            raise UnusableTablesError("all packets have the same size")
         sizes = _table(boxes, b"stsz", 1, before=8)
         assert sizes is not None
         return sizes[:, 0].astype(np.int64)
@@ -486,7 +486,7 @@ def _sizes(boxes: dict[bytes, memoryview]) -> IntArray:
     bits, count = number(body, 4) & 255, number(body, 8)
     packed = np.frombuffer(body, np.uint8, offset=12)
     if bits not in (4, 8, 16) or 8 * len(packed) < bits * count:
-        raise Distrusted("a table is cut")
+        raise UnusableTablesError("a table is cut")
     if bits == 4:
         packed = np.stack([packed >> 4, packed & 15], axis=1).ravel()
     values = packed[: 2 * count].view(">u2") if bits == 16 else packed[:count]
@@ -497,24 +497,24 @@ def _offsets(boxes: dict[bytes, memoryview], size: IntArray) -> IntArray:
     """Return the file offsets of packets, which are contiguous in chunks."""
     short = _table(boxes, b"stco", 1)
     if (short is None) == (b"co64" not in boxes):
-        raise Distrusted("it has no table of chunks, or two")
+        raise UnusableTablesError("it has no table of chunks, or two")
     if short is None:
         halves = _table(boxes, b"co64", 2)
         assert halves is not None
         if len(halves) and int(halves[:, 0].max()) >> 31:
-            raise Distrusted("a chunk offset exceeds 63 bits")
+            raise UnusableTablesError("a chunk offset exceeds 63 bits")
         chunks = (halves[:, 0].astype(np.int64) << 32) | halves[:, 1]
     else:
         chunks = short[:, 0].astype(np.int64)
     runs = _table(boxes, b"stsc", 3)
     if runs is None or not len(runs) or not len(chunks) or not (runs[:, 2] == 1).all():
-        raise Distrusted("packets are not stored in chunks of one format")
+        raise UnusableTablesError("packets are not stored in chunks of one format")
     first = runs[:, 0].astype(np.int64)
     if first[0] != 1 or not (np.diff(first) > 0).all() or int(first[-1]) > len(chunks):
-        raise Distrusted("chunks do not ascend")
+        raise UnusableTablesError("chunks do not ascend")
     each = np.repeat(runs[:, 1].astype(np.int64), np.diff(first, append=len(chunks) + 1))
     if int(each.sum()) != len(size):
-        raise Distrusted("its tables differ in their number of packets")
+        raise UnusableTablesError("its tables differ in their number of packets")
     before = np.cumsum(size) - size
     begins = np.cumsum(each) - each
     filled = each > 0
@@ -529,7 +529,7 @@ def _keys(boxes: dict[bytes, memoryview], count: int) -> BoolArray:
         return np.ones(count, dtype=bool)
     numbers = listed[:, 0].astype(np.int64)
     if not len(numbers) or not (np.diff(numbers) > 0).all() or not 1 <= numbers[0] <= numbers[-1] <= count:
-        raise Distrusted("the table of key packets does not ascend")
+        raise UnusableTablesError("the table of key packets does not ascend")
     key: BoolArray = np.zeros(count, dtype=bool)
     key[numbers - 1] = True
     return key
@@ -571,11 +571,7 @@ def _rows_of_edits(movie: Movie, track: Track) -> list[tuple[int, int]]:
 
 
 def _edited(movie: Movie, track: Track, pts: IntArray) -> tuple[int, int]:
-    """Return the ticks that the edit list inserts before the first frame, and those that it subtracts from all times.
-
-    Raises:
-        InterpretedError: the edit list drops or repeats packets.
-    """
+    """Return the ticks that edits insert before the first frame, and those that they subtract from all times."""
     rows = _rows_of_edits(movie, track)
     if not rows:
         return 0, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import av
 import pytest
 
-from seqpipe.video.bitstream.display import AT_KEY, SHOWS_EARLIER, SHOWS_LAST, display_roles
+from seqpipe.video.bitstream.elementary import AT_KEY, SHOWS_EARLIER, SHOWS_LAST, display_roles
 from tests.support.encodings import encoding
 
 KEY, HIDDEN, SHOWN = b"\x82\x49\x83\x42" + bytes(12), b"\x84" + bytes(15), b"\x86" + bytes(15)

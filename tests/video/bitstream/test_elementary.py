@@ -6,9 +6,8 @@ import av
 import pytest
 from av.bitstream import BitStreamFilterContext
 
-from seqpipe.video.bitstream.bits import BitstreamError
+from seqpipe.video.bitstream.bits import BitstreamError, nal_spans
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.bitstream.nal import nal_spans
 from tests.support.media import made
 
 FILTERS = {"h264": "h264_mp4toannexb", "hevc": "hevc_mp4toannexb"}

@@ -8,11 +8,10 @@ import pytest
 import seqpipe
 from seqpipe.errors import BackendError
 from seqpipe.video.device import Device
-from seqpipe.video.engine.engine import Engine
-from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.engine.engine import Engine, engine_for
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
-from seqpipe.video.nvdec import native_feeder, session
+from seqpipe.video.nvdec import feeder
 from seqpipe.video.nvdec.caps import exact_refusal, refusal
 from seqpipe.video.plan.request import Request
 from tests.support.datasets import clips, images
@@ -28,12 +27,10 @@ SOFTWARE = [
 ]
 
 
-@pytest.fixture(params=["native", "python"])
-def software_gpu(request, emulated, monkeypatch):
-    """The GPU's stand-in, with the parser's callbacks in C, and in Python."""
-    if request.param == "python":
-        monkeypatch.setattr(session, "native", lambda: None)
-    elif native_feeder.native() is None:
+@pytest.fixture
+def software_gpu(emulated, monkeypatch):
+    """The GPU's stand-in."""
+    if feeder.native() is None:
         pytest.skip("no C compiler")
     gpu = SoftwareGpu(emulated.device)
     gpu.install(monkeypatch)

@@ -9,7 +9,7 @@ import seqpipe
 from seqpipe.errors import BackendError, DamagedSourceError, SeqpipeError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
-from seqpipe.video.engine.executors import engine_for
+from seqpipe.video.engine.engine import engine_for
 from seqpipe.video.plan.request import Request
 from tests.support.access import shared_names
 from tests.support.datasets import clips, images

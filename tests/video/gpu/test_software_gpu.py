@@ -15,11 +15,11 @@ from seqpipe.video.cuda import device_surface, painter
 from seqpipe.video.cuda.streams import Streams
 from seqpipe.video.engine import fill
 from seqpipe.video.engine import gpu_backends as gpu_ways_module
+from seqpipe.video.engine.backend import PROCESSES
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
-from seqpipe.video.engine.processes import PROCESSES
 from seqpipe.video.index.open import open_index
-from seqpipe.video.nvdec import decoder, native_feeder, session
+from seqpipe.video.nvdec import decoder, feeder, session
 from seqpipe.video.plan.request import Request
 from tests.support.deep import combined, deep, deep_but
 from tests.support.media import made, made_all, names
@@ -41,16 +41,10 @@ SOUND = (
 )
 
 
-# the callbacks in Python are those of machines without a C compiler; by default two tests have both
-BOTH = pytest.mark.parametrize("gpu", ["native", "python"], indirect=True)
-
-
-@pytest.fixture(params=["native", deep("python")])
-def gpu(request, emulated, monkeypatch):
-    """With the parser's callbacks in C, and in Python."""
-    if request.param == "python":
-        monkeypatch.setattr(session, "native", lambda: None)
-    elif native_feeder.native() is None:
+@pytest.fixture
+def gpu(emulated, monkeypatch):
+    """A GPU in software, behind the driver's interfaces."""
+    if feeder.native() is None:
         pytest.skip("no C compiler")
     made_gpu = SoftwareGpu(emulated.device)
     made_gpu.install(monkeypatch)
@@ -88,7 +82,6 @@ def assert_alike(wanted, found):
         assert apart.mean() <= 0.05
 
 
-@BOTH
 @pytest.mark.parametrize("name", SOUND)
 def test_what_comes_through_a_gpu_is_what_the_cpu_gives(gpu, name):
     asked = [request(name, frames) for frames in windows(name, 0)]
@@ -131,8 +124,6 @@ def test_each_request_has_a_crop_and_a_mirror_of_its_own(gpu, decode):
 
 def test_requests_with_several_converters_take_the_fused_loop(gpu, monkeypatch):
     """Overlapping windows, decoded once, each cropped and mirrored by itself; scaled, or pixel by pixel."""
-    if not is_native():
-        pytest.skip("step by step without a C compiler")
     random = np.random.default_rng(11)
     asked = []
     for start in range(0, 24, 2):
@@ -237,7 +228,6 @@ def test_small_pictures_have_workers_of_their_own_and_more_of_them(gpu, decode, 
 DAMAGED = [name for name in names("damaged") if name.startswith(("h264", "hevc"))]
 
 
-@BOTH
 @pytest.mark.parametrize("name", deep_but(DAMAGED[::3], DAMAGED))
 def test_damage_is_found_where_the_cpu_finds_it_and_the_next_file_is_sound(gpu, name):
     count = len(open_index(str(made(name))))
@@ -266,7 +256,6 @@ def test_all_that_was_handed_over_is_given_back(gpu):
     assert gpu.cuvid.decoders == {}
 
 
-@pytest.mark.parametrize("gpu", ["native"], indirect=True)
 @pytest.mark.parametrize("count", [8, deep(100)])
 @pytest.mark.parametrize(("decode", "waits_s"), [("nvdec", 0.03), deep("auto", 0.0), deep("mixed", 0.0)])
 def test_requests_of_every_kind_by_several_threads(gpu, decode, waits_s, count, monkeypatch):
@@ -282,15 +271,9 @@ def test_requests_of_every_kind_by_several_threads(gpu, decode, waits_s, count, 
         assert stress.stats()["frames"]["nvdec"] > 0
 
 
-def is_native():
-    return session.native() is not None
-
-
 @pytest.mark.parametrize("name", SOUND)
 def test_a_job_without_fault_needs_python_for_none_of_its_packets(gpu, monkeypatch, name):
     """But for the first one of a session, from which it learns how pictures lie in the GPU's memory."""
-    if not is_native():
-        pytest.skip("step by step without a C compiler")
     asked = [request(name, frames) for frames in windows(name, 0)[:4]]
     with Engine(1, processes=0) as own, engine("nvdec", threads=1) as other:
         wanted = own.read(asked)
@@ -322,8 +305,6 @@ def test_what_a_forked_process_could_not_destroy_outlives_the_threads_that_use_i
 
 
 def test_what_a_whole_run_finds_wrong_is_told_step_by_step_and_is_not_tried_again(gpu, monkeypatch):
-    if not is_native():
-        pytest.skip("step by step without a C compiler")
     tried = []
     fused_run = session.Session.fused_run
 

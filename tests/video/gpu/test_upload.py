@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from seqpipe.video.convert.surface import Surface, surface_format
-from seqpipe.video.cuda import upload
-from seqpipe.video.cuda.upload import Uploader
+from seqpipe.video.cuda import device_surface
+from seqpipe.video.cuda.device_surface import Uploader
 from tests.support.fake_cupy import FakeCupy
 from tests.support.interrupts import lost_interrupts
 
@@ -29,11 +29,11 @@ class Memory:
 @pytest.fixture
 def made(monkeypatch):
     """The buffers that were made, and an uploader that makes them."""
-    found, free, cupy = [], upload._Free(), FakeCupy(2**30)
+    found, free, cupy = [], device_surface._Free(), FakeCupy(2**30)
     cupy.cuda.alloc_pinned_memory = bytearray
     cupy.cuda.alloc = lambda _size: found.append(Memory()) or found[-1]
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(upload, "_free", lambda _device: free)
+    monkeypatch.setattr(device_surface, "_free", lambda _device: free)
     return found
 
 
@@ -45,7 +45,7 @@ def test_a_buffer_is_used_again_once_its_surface_is_gone(made):
 
 
 def test_of_many_that_were_in_use_at_once_some_are_kept(made, monkeypatch):
-    monkeypatch.setattr(upload, "_IDLE_BYTES", 5 << 15)
+    monkeypatch.setattr(device_surface, "_IDLE_BYTES", 5 << 15)
     uploader = Uploader(0)
     surfaces = [uploader(SURFACE, None) for _ in range(12)]
     assert len(made) == 12

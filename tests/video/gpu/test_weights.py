@@ -14,7 +14,7 @@ from seqpipe.core.kernel import CudaSource
 from seqpipe.core.source_text import source_text
 from seqpipe.video.convert.chroma import ChromaAxis
 from seqpipe.video.convert.geometry import Stretch
-from seqpipe.video.cuda.filters import FilterAxis, filter_axis
+from seqpipe.video.cuda.conversion import FilterAxis, filter_axis
 from tests.support.benches import Bench
 from tests.support.filter_table import filter_table, window_table
 

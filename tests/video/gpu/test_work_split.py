@@ -10,8 +10,7 @@ import pytest
 from seqpipe.video.convert.paint import HostPainter
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend
-from seqpipe.video.engine.gpu_backends import mixed_cpu_workers
-from seqpipe.video.engine.work_split import CpuShare, WorkSplit
+from seqpipe.video.engine.gpu_backends import CpuShare, WorkSplit, mixed_cpu_workers
 
 
 def job(cost, codec="h264", size=(1920, 1080)):

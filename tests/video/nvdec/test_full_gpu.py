@@ -10,7 +10,7 @@ import pytest
 from seqpipe.errors import BackendError, DeviceMemoryError
 from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.cuda import memory
-from seqpipe.video.decode.packet_decoder import FedPacket
+from seqpipe.video.decode.packets import FedPacket
 from seqpipe.video.nvdec import decoder as decoder_module
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.decoder import NvdecPool

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import FedPacket
-from seqpipe.video.nvdec.arrays import PacketArrays, PendingFrames
+from seqpipe.video.decode.packets import FedPacket
 from seqpipe.video.nvdec.cuvid import CODECS
-from seqpipe.video.nvdec.painting import ConversionParams, PaintParams
+from seqpipe.video.nvdec.feeder import PacketArrays, PendingFrames
+from seqpipe.video.nvdec.hardware import ConversionParams, PaintParams
 from seqpipe.video.nvdec.session import Session
 
 PLAIN = ElementaryStream("vp8", b"")
@@ -28,11 +28,9 @@ BEYOND = bytes(range(256)) * 16
 AGAIN = 1 << 16  # from there to where it is painted a second time
 OUT = 1 << 32  # where the picture of packet 0 is painted; those of the others follow, a byte apart
 
-pytestmark = pytest.mark.parametrize("cuvid", ["native"], indirect=True)
-
 
 class Painted:
-    """Stands where :class:`seqpipe.video.cuda.device_painting.DevicePainting` and the driver's functions do.
+    """Stands where :class:`seqpipe.video.cuda.painter.DevicePainting` and the driver's functions do.
 
     A launch reads its frames as late as a GPU may: when its event or stream is waited for.
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from seqpipe.errors import BackendError
-from seqpipe.video.bitstream.display import AT_KEY, SHOWS_EARLIER, SHOWS_LAST
-from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import FedPacket
+from seqpipe.video.bitstream.elementary import AT_KEY, SHOWS_EARLIER, SHOWS_LAST, ElementaryStream
+from seqpipe.video.decode.packets import FedPacket
 from seqpipe.video.nvdec.cuvid import CODECS
 from seqpipe.video.nvdec.session import Session
 

@@ -6,7 +6,7 @@ import pytest
 
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import DecodeError, FedPacket
+from seqpipe.video.decode.packets import DecodeError, FedPacket
 from seqpipe.video.nvdec.session import Session
 
 START = "S 128x96 "

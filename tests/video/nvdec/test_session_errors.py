@@ -15,15 +15,16 @@ import pytest
 
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import DecodeError, FedPacket
+from seqpipe.video.decode.packets import DecodeError, FedPacket
+from seqpipe.video.nvdec import feeder
 from seqpipe.video.nvdec import session as session_module
 from seqpipe.video.nvdec.caps import exact_refusal
-from seqpipe.video.nvdec.cuvid import PictureParams
+from seqpipe.video.nvdec.cuvid import VideoFormat
 from seqpipe.video.nvdec.decoder import NvdecDecoder
-from seqpipe.video.nvdec.native_feeder import native
+from seqpipe.video.nvdec.feeder import native
 from seqpipe.video.nvdec.session import Session
 from tests.support.interrupts import lost_interrupts
-from tests.video.nvdec.fake_cuvid import SURFACES, FakeCuvid
+from tests.video.nvdec.fake_cuvid import FakeCuvid
 
 PACKETS = ("S 128x96 I 0", "P 1", "P 2", "P 3", "P 4", "P 5")
 AT = 3
@@ -52,10 +53,10 @@ class FaultyCuvid(FakeCuvid):
         if self._struck("parser gives up"):
             return 999
         if self._struck("interrupt before a callback"):
-            picture = PictureParams(surface=SURFACES)
-            self._states[SURFACES] = 2
+            form = VideoFormat(codec=4, coded_width=64, coded_height=48, chroma=1, min_surfaces=2)
+            form.display_area.right, form.display_area.bottom = 64, 48
             # The signal must come between two lines of Python, the second of which is the callback's first.
-            callback = partial(self._params.on_picture, self._params.user_data, ctypes.addressof(picture))
+            callback = partial(self._params.on_sequence, self._params.user_data, ctypes.pointer(form))
             return 0 if list(map(methodcaller("__call__"), (interrupt_main, callback)))[1] else 1
         return super().parse(parser, address)
 
@@ -85,17 +86,8 @@ class FaultyCuvid(FakeCuvid):
 
 
 @pytest.fixture
-def python_cuvid(monkeypatch):
-    """In place of the driver; with the callbacks in Python."""
-    fake = FaultyCuvid()
-    monkeypatch.setattr(session_module, "load", lambda: fake)
-    monkeypatch.setattr(session_module, "native", lambda: None)
-    return fake
-
-
-@pytest.fixture
-def native_cuvid(monkeypatch):
-    """The same with the callbacks in C."""
+def cuvid(monkeypatch):
+    """In place of the driver."""
     if native() is None:
         pytest.skip("no C compiler")
     fake = FaultyCuvid()
@@ -103,10 +95,11 @@ def native_cuvid(monkeypatch):
     return fake
 
 
-@pytest.fixture(params=["python", "native"])
-def cuvid(request):
-    """Both."""
-    return request.getfixturevalue(f"{request.param}_cuvid")
+def test_without_a_c_compiler_the_error_says_what_to_do(cuvid, monkeypatch):
+    monkeypatch.setattr(feeder, "native", lambda: None)
+    with pytest.raises(BackendError, match=r"needs a C compiler.*Install gcc.*SEQPIPE_CC.*decode='cpu'"):
+        Session(4, 0, in_use=4, released=cuvid.released)
+    assert cuvid.clean()
 
 
 def feed(session, packets, kept):
@@ -167,15 +160,15 @@ def test_where_no_decoder_is_made_that_is_told_and_earlier_pictures_stay(cuvid, 
     assert cuvid.clean()
 
 
-def test_an_interrupt_that_comes_before_a_callback_is_not_lost(python_cuvid, monkeypatch):
+def test_an_interrupt_that_comes_before_a_callback_is_not_lost(cuvid, monkeypatch):
     """Python handles it where the callback begins, before its first line: what is raised there, ctypes only prints."""
     lost = []
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        session = Session(4, 0, in_use=4, released=python_cuvid.released)
+        session = Session(4, 0, in_use=4, released=cuvid.released)
         feed(session, [(0, PACKETS[0])], [])
-        python_cuvid.fault = "interrupt before a callback"
+        cuvid.fault = "interrupt before a callback"
         with pytest.raises(KeyboardInterrupt):
             feed(session, [(1, PACKETS[1])], [])
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -183,7 +176,7 @@ def test_an_interrupt_that_comes_before_a_callback_is_not_lost(python_cuvid, mon
     finally:
         signal.signal(signal.SIGINT, usual)
     assert not lost
-    assert python_cuvid.clean()
+    assert cuvid.clean()
 
 
 def test_an_interrupt_is_not_lost_where_the_gpu_refuses_the_stream_at_once(cuvid):

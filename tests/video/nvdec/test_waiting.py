@@ -9,7 +9,7 @@ from itertools import chain
 import pytest
 
 from seqpipe.video.bitstream.elementary import ElementaryStream
-from seqpipe.video.decode.packet_decoder import FedPacket
+from seqpipe.video.decode.packets import FedPacket
 from seqpipe.video.nvdec.cuvid import CODECS
 from seqpipe.video.nvdec.session import Session
 from tests.video.nvdec.fake_cuvid import SURFACES

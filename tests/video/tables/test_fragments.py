@@ -9,7 +9,7 @@ import seqpipe
 from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.source.source import open_source
 from seqpipe.video.tables import fragments
-from seqpipe.video.tables.gate import Distrusted
+from seqpipe.video.tables.gate import UnusableTablesError
 from tests.support import ffmpeg
 from tests.support.media import made
 
@@ -111,7 +111,7 @@ def test_boxes_that_end_in_the_middle_or_are_too_large_are_refused():
 
     whole = (16).to_bytes(4, "big") + b"moof" + bytes(8)
     assert [at for at, _ in moofs(whole * 2, 32)] == [0, 16]
-    with pytest.raises(Distrusted, match="cut in the middle of a box"):
+    with pytest.raises(UnusableTablesError, match="cut in the middle of a box"):
         moofs(whole + bytes(4), 20)
-    with pytest.raises(Distrusted, match="its tables are too large"):
+    with pytest.raises(UnusableTablesError, match="its tables are too large"):
         moofs((1 << 25).to_bytes(4, "big") + b"moof" + bytes(8), 1 << 26)

@@ -16,8 +16,8 @@ from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.source.source import open_source
 from seqpipe.video.tables import facts
 from seqpipe.video.tables.entries import check_first
-from seqpipe.video.tables.gate import Distrusted, check
-from seqpipe.video.tables.heads import _message_kinds
+from seqpipe.video.tables.facts import _message_kinds
+from seqpipe.video.tables.gate import UnusableTablesError, check
 from seqpipe.video.tables.matroska import read_header
 from seqpipe.video.tables.matroska import read_tables as read_blocks
 from seqpipe.video.tables.mp4 import read_movie, read_tables
@@ -126,7 +126,7 @@ def test_tables_of_a_gigabyte_are_not_read(tmp_path):
         file.write(data[: box(data, b"ftyp")[1]])
         file.write((1 << 30).to_bytes(4, "big") + b"moov")
         file.truncate(3 << 30)
-    with pytest.raises(Distrusted, match="too large"):
+    with pytest.raises(UnusableTablesError, match="too large"):
         read_movie(open_source(path))
 
 
@@ -169,7 +169,7 @@ def test_places_are_read_as_they_stand_in_the_file():
         source = open_source(made(name))
         tables = read(source)
         check(tables, source.size())
-        with pytest.raises(Distrusted, match="beyond the end"):
+        with pytest.raises(UnusableTablesError, match="beyond the end"):
             check(tables, source.size() // 2)
 
 
@@ -181,7 +181,7 @@ def test_packets_out_of_order_lie_beside_each_other():
     swapped[[3, 4]] = swapped[[4, 3]]
     check(replace(tables, size=size, offset=swapped), source.size())
     swapped[3] = swapped[5] + 9
-    with pytest.raises(Distrusted, match="packets overlap"):
+    with pytest.raises(UnusableTablesError, match="packets overlap"):
         check(replace(tables, size=size, offset=swapped), source.size())
 
 
@@ -192,9 +192,9 @@ def test_tables_that_ffmpeg_contradicts_are_refused(column):
     check_first(source, tables)
     other = getattr(tables, column).copy()
     other[1] = not other[1] if other.dtype == np.bool_ else other[1] + 1
-    with pytest.raises(Distrusted, match="packet 1 of FFmpeg differs"):
+    with pytest.raises(UnusableTablesError, match="packet 1 of FFmpeg differs"):
         check_first(source, replace(tables, **{column: other}))
-    with pytest.raises(Distrusted, match="FFmpeg demuxes no packet"):
+    with pytest.raises(UnusableTablesError, match="FFmpeg demuxes no packet"):
         check_first(open_source(made("no_frames")), tables)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from seqpipe.video.source.source import open_source
 from seqpipe.video.tables import matroska
-from seqpipe.video.tables.gate import Distrusted
+from seqpipe.video.tables.gate import UnusableTablesError
 from tests.support.media import made
 
 NAMES = ["h264_mkv", "hevc_mkv", "vp9", "vp8_altref", "audio_first", "vfr_webm"]
@@ -18,7 +18,7 @@ NAMES = ["h264_mkv", "hevc_mkv", "vp9", "vp8_altref", "audio_first", "vfr_webm"]
 def outcome(way, source, film):
     try:
         return way(source, film)
-    except Distrusted as reason:
+    except UnusableTablesError as reason:
         return str(reason)
 
 
@@ -98,5 +98,5 @@ def test_a_group_of_blocks_is_one_frame(way, tmp_path):
     assert (pts.tolist(), size.tolist()) == ([105, 105], [7, 7])
     assert (duration.tolist(), key.tolist()) == ([40, -1], [1, 0])
     for group in ([block, block], [block, adds]):
-        with pytest.raises(Distrusted, match="a frame has more than one block"):
+        with pytest.raises(UnusableTablesError, match="a frame has more than one block"):
             read([block], group)

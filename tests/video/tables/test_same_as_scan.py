@@ -24,15 +24,12 @@ from tests.support.access import digests, shared_names, tap_surfaces
 from tests.support.datasets import clips
 from tests.support.media import made, names, shared_media
 
-CONTAINERS = (".avi", ".mp4", ".mov", ".m4v", ".3gp", ".mkv", ".webm")
+CONTAINERS = (".mp4", ".mov", ".m4v", ".3gp", ".mkv", ".webm")
 ORDERS = ["h264", "h264_open_gop", "h264_flip_disposable", "hevc_radl", "hevc_open_gop", "av1", "h264_mkv"]
 KNOWN = ("pts", "size", "offset", "key", "shown", "damaged", "checksum")
 LEARNED = ("reference", "undecodable", "self_contained")
 
 SCANNED = {
-    "data_cut_avi": "it is cut",
-    "h264_avi": "AVI has no presentation times, and B pictures are reordered",
-    "header_cut_avi": "it is cut",
     "raw_bgr24": "whether a palette changes on the way is not read",
     "raw_yuyv": "whether a palette changes on the way is not read",
     "data_cut_fragmented": "its last fragment is cut",

@@ -1,13 +1,39 @@
-"""Recognition of video files in folders by the extensions of their names."""
+"""File names: extensions of videos, and paths with undecodable bytes."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Final
 
-__all__ = ["VIDEO_ENDINGS", "SkippedFiles", "is_video", "leads_back"]
+from ...errors import ParameterError
+
+__all__ = ["VIDEO_ENDINGS", "SkippedFiles", "check_content", "is_video", "leads_back"]
+
+_LONGEST: Final = 4096
+_PATH: Final = re.compile(r"[^*?\"<>|]*(?:[/\\][^*?\"<>|]*|\.\w{1,8})")
+
+
+def check_content(data: bytes) -> None:
+    """Check that bytes are not a path.
+
+    Raises:
+        ParameterError: they are one: printable, and with a folder or an extension.
+    """
+    if len(data) > _LONGEST:
+        return
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return
+    if text.isprintable() and any(map(str.isalnum, text)) and _PATH.fullmatch(text):
+        raise ParameterError(
+            f"the bytes {text!r} are a path, and the content of a file was expected",
+            advice="Pass the path as text: os.fsdecode(path)",
+        )
+
 
 _ENDINGS = (
     "264 265 3g2 3gp asf av1 avc avi divx dv f4v flv h261 h263 h264 h265 hevc ivf m1v m2t m2ts m2v m4v mjpeg mjpg mk3d "

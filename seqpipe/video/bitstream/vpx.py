@@ -1,21 +1,4 @@
-"""VP9: superframe index and the first fields of the uncompressed header.
-
-Source: VP9 bitstream and decoding process specification 0.6, clauses 6.2, 7.2 and annex B.
-
-What a VP9 frame leaves to the next one, besides the eight reference slots:
-
-- its motion vectors, mode by mode (PrevMvs, PrevRefFrames), whatever refresh_frame_flags says;
-- whether it was shown (LastShowFrame) and its size, on which the use of those motion vectors depends;
-- four sets of probabilities (refresh_frame_context, reset_frame_context);
-- loop filter deltas, segmentation features and the segmentation map.
-
-So a frame with refresh_frame_flags = 0 can be dropped only if the next coded frame discards this state:
-setup_past_independence and the reset of all four probability sets apply to key frames and in error resilient mode,
-which also ignores PrevMvs. Encoders with droppable frames (temporal layers) use that mode.
-
-A frame that is shown again (show_existing_frame) decodes nothing. Decoders differ in whether it counts as
-LastShowFrame, so it can be dropped only if the frame decoded before it was shown too.
-"""
+"""VP8 and VP9: frame tags (RFC 6386, clause 9.1) and uncompressed headers."""
 
 from __future__ import annotations
 
@@ -24,7 +7,30 @@ from dataclasses import dataclass
 from .bits import BitReader, BitstreamError
 from .kind import NO_PICTURE, UNKNOWN, PacketKind, packet_kind
 
-__all__ = ["Vp9Classifier", "vp9_shows"]
+__all__ = ["Vp8Classifier", "Vp9Classifier", "vp9_shows"]
+
+
+class Vp8Classifier:
+    """Classifies VP8 packets, each one frame.
+
+    Every frame counts as a reference: one that refreshes no buffer can still save its probabilities for the next
+    (refresh_entropy_probs), and both flags are in the arithmetic-coded header.
+
+    Args:
+        extradata: not used; VP8 has none.
+    """
+
+    def __init__(self, extradata: bytes) -> None:
+        del extradata
+
+    def classify(self, packet: bytes | memoryview) -> PacketKind:
+        """Return the kind by the frame tag; a packet without one holds no frame."""
+        if len(packet) < 3:
+            return NO_PICTURE
+        key = not packet[0] & 1
+        shown = bool(packet[0] & 0x10)
+        return packet_kind(True, shown, random_access=key and shown, picture_type="I" if key else "P")
+
 
 _HEADER_BYTES = 16
 _FRAME_MARKER = 2
