@@ -10,7 +10,7 @@ import json
 import tarfile
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from typing import Any, BinaryIO, ClassVar, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 from ..errors import BackendError, OutputError
 from .members import SampleFiles
@@ -25,10 +25,6 @@ _OF_FOLDERS: Final = ("files", "bytes")
 
 class Shard(Protocol):
     """A shard that is being written."""
-
-    ending: ClassVar[str]
-
-    def __init__(self, file: BinaryIO) -> None: ...
 
     @property
     def size(self) -> int:
@@ -54,8 +50,6 @@ class TarShard:
     Frames are ``KEY.000.jpg``, single images ``KEY.jpg``, other parts ``KEY.mask.png``; a class is ``KEY.cls``, and all
     values are in ``KEY.json``.
     """
-
-    ending = "tar"
 
     def __init__(self, file: BinaryIO) -> None:
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115  closed by finish
@@ -101,11 +95,10 @@ class ParquetShard:
     list of binary. The file's metadata ``seqpipe`` is JSON: the encoding and the number of axes of each part.
     """
 
-    ending = "parquet"
-
     def __init__(self, file: BinaryIO) -> None:
         self._parquet, self._file = load_pyarrow(), file
-        self._rows, self._waiting, self._writer = list[dict[str, Any]](), 0, None
+        self._rows, self._waiting = list[dict[str, Any]](), 0
+        self._writer: Any = None
         self._parts: dict[str, dict[str, Any]] = {}
         self.size = 0
 
@@ -115,8 +108,8 @@ class ParquetShard:
         Raises:
             OutputError: a part has the name of a column.
         """
-        values = {name: value for name, value in row.items() if name not in _OF_FOLDERS}
-        result: dict[str, Any] = {**values, "key": key}
+        values = {name: _in_utf8(value) for name, value in row.items() if name not in _OF_FOLDERS}
+        result: dict[str, Any] = {**values, "key": _in_utf8(key)}
         for member, content in zip(sample.members, contents, strict=True):
             if member.part in values:
                 raise OutputError(
@@ -167,6 +160,11 @@ class ParquetShard:
                 self._file, pyarrow.schema({"sample": pyarrow.int64(), "key": pyarrow.string()})
             )
         self._writer.close()
+
+
+def _in_utf8(value: Any) -> Any:
+    """Return a text with bytes that are not UTF-8 escaped, as in names of files; other values as they are."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
 
 
 def _member_suffix(part: str, position: int | None, ending: str, lead: str) -> str:
