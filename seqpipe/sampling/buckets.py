@@ -28,12 +28,13 @@ class Bucket:
 
     Bucket()                                                   # batches of samples whose shapes agree
     Bucket(shapes=[(256, 256), (256, 448), (448, 256)])        # the nearest aspect ratio; resized to cover, and cropped
-    Bucket(shapes=[(16, 256, 256), (64, 256, 256)], token_budget=32768)    # as many samples as the budget allows
+    Bucket(token_budget=32768)                                 # as many samples as the budget allows
 
     Attributes:
-        by: without ``shapes``: what the samples of a batch have in common, of "frames", "height" and "width".
-        shapes: (height, width) or (frames, height, width) of each bucket. A sample goes to the bucket with the most
-            frames of those that it has enough for, and of these to the nearest aspect ratio, then the nearest area.
+        by: what the samples of a batch have in common, of "frames", "height" and "width"; with ``shapes``, of heights
+            and widths after resizing.
+        shapes: (height, width) of each bucket. A sample goes to the nearest aspect ratio, of these to the nearest area,
+            and is resized to cover the shape and cropped around its center, while its frames are converted.
         token_budget: most tokens in a batch; ``size`` of ``batch`` is a limit as well.
         token: (frames, height, width) of a token.
         sizes: int array ``(samples, 3)`` of frames, height and width, for sources that do not know them before samples
@@ -44,7 +45,7 @@ class Bucket:
     """
 
     by: tuple[str, ...] = _SIDES
-    shapes: tuple[tuple[int, ...], ...] | None = None
+    shapes: tuple[tuple[int, int], ...] | None = None
     token_budget: int | None = None
     token: tuple[int, int, int] = _TOKEN
     sizes: Any = field(default=None, repr=False, compare=False)
@@ -80,17 +81,14 @@ class Bucket:
             size: most samples in a batch.
 
         Raises:
-            ParameterError: a sample has fewer frames than every bucket, or more tokens than the budget.
+            ParameterError: a sample has more tokens than the budget.
         """
-        if self.shapes is None:
-            columns = [_SIDES.index(name) for name in self.by]
-            _, first, numbers = np.unique(sizes[:, columns], axis=0, return_index=True, return_inverse=True)
-            shapes = sizes[first]
-            largest = np.zeros_like(shapes)
-            np.maximum.at(largest, numbers.reshape(-1), sizes)
-            shapes = largest
-        else:
-            numbers, shapes = self._nearest(sizes)
+        if self.shapes is not None:
+            sizes = np.column_stack([sizes[:, :1], self._nearest(sizes[:, 1:])])
+        columns = [_SIDES.index(name) for name in self.by]
+        _, first, numbers = np.unique(sizes[:, columns], axis=0, return_index=True, return_inverse=True)
+        shapes, numbers = sizes[first], numbers.reshape(-1)
+        np.maximum.at(shapes, numbers, sizes)
         tokens = np.prod(-(-shapes // np.array(self.token)), axis=1)
         capacities = np.full(len(shapes), size, np.int64)
         if self.token_budget is not None:
@@ -100,27 +98,16 @@ class Bucket:
                     f"token_budget={self.token_budget} is smaller than one sample of {_text(shapes[number])}",
                     f"at least {int(tokens[number])}",
                 )
-        return Buckets(shapes, numbers.reshape(-1), np.maximum(capacities, 1), tokens)
+        return Buckets(shapes, numbers, np.maximum(capacities, 1), tokens)
 
-    def _nearest(self, sizes: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the number of the bucket of each sample, and the buckets' shapes with frames (0: as they are)."""
-        assert self.shapes is not None
-        given = np.array([shape if len(shape) == 3 else (0, *shape) for shape in self.shapes], np.int64)
+    def _nearest(self, sizes: IntArray) -> IntArray:
+        """Return the shape that each sample is resized to."""
+        given = np.array(self.shapes, np.int64)
         unique, inverse = np.unique(sizes, axis=0, return_inverse=True)
         aspect = np.abs(_log_aspect(unique)[:, None] - _log_aspect(given)[None])
-        area = np.abs(np.log(unique[:, 1] * unique[:, 2])[:, None] - np.log(given[:, 1] * given[:, 2])[None])
-        fits = given[None, :, 0] <= unique[:, :1]
-        for row in np.flatnonzero(~fits.any(axis=1)).tolist():
-            sample = int(np.flatnonzero(inverse.reshape(-1) == row)[0])
-            raise _wrong(
-                f"sample {sample} of {int(unique[row, 0])} frames has fewer than every bucket",
-                f"samples of at least {int(given[:, 0].min())} frames",
-                "Add a shape of fewer frames, or pad the clips",
-            )
-        frames = np.where(fits, given[None, :, 0], -1)
-        longest = frames == frames.max(axis=1, keepdims=True)
-        cost = np.where(longest, aspect.round(9) * 1e6 + area, np.inf)
-        return np.argmin(cost, axis=1)[inverse.reshape(-1)], given
+        area = np.abs(np.log(unique.prod(axis=1))[:, None] - np.log(given.prod(axis=1))[None])
+        result: IntArray = given[np.argmin(aspect.round(9) * 1e6 + area, axis=1)][inverse.reshape(-1)]
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +115,7 @@ class Buckets:
     """The buckets of all samples.
 
     Attributes:
-        shapes: (frames, height, width) of each bucket; 0 frames for as many as a sample has.
+        shapes: (frames, height, width) of each bucket, the largest of its samples.
         numbers: the bucket of each sample.
         capacities: samples in a batch of each bucket.
         tokens: tokens of a sample of each bucket.
@@ -213,20 +200,18 @@ def bucketed(order: IntArray, buckets: Buckets, *, drop: bool = False) -> Bucket
 
 
 def _log_aspect(sizes: IntArray) -> FloatArray:
-    result: FloatArray = np.log(sizes[:, 1]) - np.log(sizes[:, 2])
+    result: FloatArray = np.log(sizes[:, 0]) - np.log(sizes[:, 1])
     return result
 
 
-def _checked_shapes(shapes: Any) -> tuple[tuple[int, ...], ...]:
+def _checked_shapes(shapes: Any) -> tuple[tuple[int, int], ...]:
     if not isinstance(shapes, Seq) or isinstance(shapes, str) or not shapes:
-        raise _wrong(
-            f"shapes is {described_type(shapes)}", "a list of (height, width) or (frames, height, width)"
-        )
+        raise _wrong(f"shapes is {described_type(shapes)}", "a list of (height, width)")
     checked = []
     for shape in shapes:
-        if not isinstance(shape, Seq) or len(shape) not in (2, 3) or not all(map(_is_count, shape)):
-            raise _wrong(f"shapes has {shape!r}", "(height, width) or (frames, height, width), whole numbers")
-        checked.append(tuple(int(side) for side in shape))
+        if not isinstance(shape, Seq) or len(shape) != 2 or not all(map(_is_count, shape)):
+            raise _wrong(f"shapes has {shape!r}", "(height, width), whole numbers")
+        checked.append((int(shape[0]), int(shape[1])))
     return tuple(checked)
 
 
