@@ -64,7 +64,8 @@ class CropHead:
                 break
             count += 1
         # one gather of several operators reads voxels outside of the crop, unless none of them needs any
-        if others := [op.name for op in together[count:] if not _stays_within(op)]:
+        others = [op.name for op in together[count:] if not _stays_within(op)]
+        if count and others:
             count, reason = 0, f"{others[0]} is composed with it into one gather"
         rest = chain.ops[count:]
         if not isinstance(chain.ops[0], Crop3d):

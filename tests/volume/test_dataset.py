@@ -581,7 +581,7 @@ def test_a_crop_of_whole_volumes_reads_its_voxels_and_no_others(folder):
     everything_of = list(dataset)
     assert sum(len(batch["image"]) for batch in everything_of) == 5
     assert dataset.stats() == {"volumes": 5, "voxels": 5 * 2 * 4 * 5 * 6}
-    assert dataset.source.plan(0, np.arange(2), dataset.fused[0].head).nbytes == 2 * 2 * 4 * 120
+    assert dataset.source.plan(0, np.arange(2), dataset.absorbed.heads).nbytes == 2 * 2 * 4 * 120
 
 
 @pytest.mark.parametrize(
