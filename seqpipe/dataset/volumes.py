@@ -56,15 +56,16 @@ class CropHead:
             how: what is read of crops.
             reason: why none can be part of reading; "" if they can.
         """
-        first = next(iter(chain.passes()))
+        first = chain.passes()[0]
         together = first.groups()[0] if isinstance(first, VolumeChain) else ()
         count = 0
-        for op in () if reason else together:
-            if reason := _refusal(op):
+        for op, member in zip(() if reason else together, chain.ops, strict=False):
+            if reason := _refusal(op) if member is op else "it is in a chain of its own":
                 break
             count += 1
-        # one gather of several operators reads voxels outside of the crop, unless they all move whole voxels
-        if others := [op.name for op in together[count:] if not isinstance(op, (Crop3d, Flip3d, Rot90))]:
+        # one gather of several operators reads voxels outside of the crop, unless none of them needs any
+        others = [op.name for op in together[count:] if not _stays_within(op)]
+        if count and others:
             count, reason = 0, f"{others[0]} is composed with it into one gather"
         rest = chain.ops[count:]
         if not isinstance(chain.ops[0], Crop3d):
@@ -88,6 +89,11 @@ class CropHead:
     def explain(self) -> str:
         """Describe the crops in a line."""
         return f"{' → '.join(op.name for op in self.ops)}: by the reader, {self.how}"
+
+
+def _stays_within(op: Volumetric) -> bool:
+    """Return whether an operator only moves voxels that it gets."""
+    return isinstance(op, (Flip3d, Rot90)) or (isinstance(op, Crop3d) and op.pad_mode == "none")
 
 
 def _refusal(op: Volumetric) -> str:

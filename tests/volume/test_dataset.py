@@ -581,7 +581,7 @@ def test_a_crop_of_whole_volumes_reads_its_voxels_and_no_others(folder):
     everything_of = list(dataset)
     assert sum(len(batch["image"]) for batch in everything_of) == 5
     assert dataset.stats() == {"volumes": 5, "voxels": 5 * 2 * 4 * 5 * 6}
-    assert dataset.source.plan(0, np.arange(2), dataset.fused[0].head).nbytes == 2 * 2 * 4 * 120
+    assert dataset.source.plan(0, np.arange(2), dataset.absorbed.heads).nbytes == 2 * 2 * 4 * 120
 
 
 @pytest.mark.parametrize(
@@ -593,6 +593,16 @@ def test_a_crop_of_whole_volumes_reads_its_voxels_and_no_others(folder):
             {},
             [ops.Crop3d(size=(4, 5, 6)), ops.RandomAffine3d(rotate=(-9, 9))],
             "random_affine3d is composed with it into one gather",
+        ),
+        (
+            {},
+            [ops.Crop3d(size=(4, 5, 6)), ops.Crop3d(size=(8, 8, 8), pad_mode="edge")],
+            "crop3d is composed with it into one gather",
+        ),
+        (
+            {},
+            [ops.Crop3d(size=(4, 5, 6)), ops.Pad3d(before=(1, 1, 1))],
+            "pad3d is composed with it into one gather",
         ),
         ({"prepare": Prepare(spacing_mm=2.0)}, [ops.Crop3d(size=(2, 2, 2))], "volumes are resampled"),
         ({"take": Patch(30, pad="edge")}, [ops.Crop3d(size=(2, 2, 2))], "patches are padded"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from importlib import import_module
 from typing import ClassVar
 
 import numpy as np
@@ -174,7 +175,9 @@ def test_volumes_may_be_kept_on_the_device_and_patches_cut_there(case, spacing_m
     monkeypatch.setattr(volume_fetch, "Streams", _Streams)
     monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
     monkeypatch.setattr(volume_fetch, "on_gpu", gpu.current)
-    monkeypatch.setattr("seqpipe.dataset.volumes.parse_device", lambda name: Device(name, 0))
+    monkeypatch.setattr(
+        import_module("seqpipe.dataset.volumes"), "parse_device", lambda name: Device(name, 0)
+    )
     prepare = Prepare(spacing_mm=spacing_mm, dtype="float32", crop_above=-500)
     here = seqpipe.volumes(case, Patch(6, per_volume=5, around="balanced"), prepare=prepare)
     cache = Cache(gib=1, device="cuda")
@@ -248,9 +251,11 @@ class _Streams:
 def test_samples_are_brought_to_the_device_by_the_threads_that_read(case, size, monkeypatch):
     monkeypatch.setattr(volume_fetch, "Streams", _Streams)
     monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
-    for module in ("volumes", "dataset"):
+    for module in ("volumes", "definition"):
         monkeypatch.setattr(
-            f"seqpipe.dataset.{module}.parse_device", lambda name: Device(name[:4].strip(":"), 0)
+            import_module(f"seqpipe.dataset.{module}"),
+            "parse_device",
+            lambda name: Device(name[:4].strip(":"), 0),
         )
     prepare = Prepare(dtype="float32")
     here = seqpipe.volumes([case, case], size, prepare=prepare).batch(2)
