@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import to_numpy
-from ..core.image_decoding import decode_pixels
-from ..core.npy import array_of_npy, member_bytes, reading_zip
+from ..core.files.images import decode_pixels
+from ..core.files.npy import array_of_npy, member_bytes, reading_zip
 from ..core.whole_file import replacing
 from ..errors import OutputError, ParameterError, SourceNotFoundError, UnreadableSourceError
 from ..sequence import Sequence

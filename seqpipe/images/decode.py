@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ..core.image_decoding import decode_pixels
+from ..core.files.images import decode_pixels
 from ..errors import ParameterError
 
 __all__ = ["ImageColor", "decode_image", "image_extensions"]

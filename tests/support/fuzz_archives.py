@@ -15,7 +15,7 @@ from PIL import Image
 
 import seqpipe
 from seqpipe import flow
-from seqpipe.core.checks import masked_crc32c
+from seqpipe.core.files.checks import masked_crc32c
 from seqpipe.dali import fn, pipeline_def
 from seqpipe.dali import tfrecord as tfrec
 from seqpipe.errors import SeqpipeError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.core.content import volume_kind
+from seqpipe.core.files.content import volume_kind
 from seqpipe.errors import SeqpipeError
 from tests.support import fuzz_volumes
 from tests.support.fuzz import Verdict, mutant

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from ...core.content import HEAD, volume_kind
+from ...core.files.content import HEAD, volume_kind
 from ...errors import (
     SeqpipeError,
     SourceError,

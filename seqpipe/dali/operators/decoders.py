@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array, IntArray
-from ...core.npy import array_of_npy
+from ...core.files.npy import array_of_npy
 from ...core.padding import source_indices
 from ...core.workers import Workers
 from ...errors import UnreadableSourceError

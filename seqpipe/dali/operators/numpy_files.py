@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array
-from ...core.npy import array_of_npy
+from ...core.files.npy import array_of_npy
 from ...errors import SeqpipeError, SourceNotFoundError, UnreadableSourceError
 from ...pipeline.value import Value
 from ..call import DaliCall

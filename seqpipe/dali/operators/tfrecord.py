@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...array import Array
-from ...core.checks import VERIFY, masked_crc32c, verifies
+from ...core.files.checks import VERIFY, masked_crc32c, verifies
 from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError, described_type
 from ...pipeline.value import Value
 from ..call import DaliCall

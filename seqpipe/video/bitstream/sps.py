@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .av1 import av1_sequence
 from .bits import BitReader, BitstreamError, NalFormat, avc_format, hevc_format, nal_spans, unescape
 
 __all__ = [
@@ -254,6 +253,8 @@ def stream_chroma_location(codec: str, extradata: bytes, first_packet: bytes) ->
     except BitstreamError:
         return 0
     if codec == "av1":
+        from .av1 import av1_sequence  # imported late: most videos are not AV1
+
         sequence = av1_sequence(extradata) or av1_sequence(first_packet)
         return _AV1_POSITIONS.get(sequence.chroma_sample_position, 0) if sequence else 0
     return _BY_STANDARD.get(codec, 0)

@@ -18,9 +18,9 @@ import av.video
 import numpy as np
 from av.codec.codec import Codec, UnknownCodecError
 
-from ...core.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, volume_kind
+from ...core.files.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, volume_kind
+from ...core.files.images import check_image, is_picture
 from ...core.finalizers import Finalizer
-from ...core.image_checks import check_image, is_picture
 from ...core.limits import IMAGE_PIXELS, check_image_size
 from ...errors import ParameterError, UnreadableSourceError
 from ..source.source import Origin, Source, open_source

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core.content import HEAD, likely_kind
+from ...core.files.content import HEAD, likely_kind
 from ...errors import UnreadableSourceError
 from ..info import VolumeInfo, VolumeLayout, checked_affine, checked_shape
 from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source

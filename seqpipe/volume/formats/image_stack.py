@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.image_decoding import decode_pixels
+from ...core.files.images import decode_pixels
 from ...core.natural_order import natural_order
 from ...errors import UnreadableSourceError
 from ..info import VolumeInfo

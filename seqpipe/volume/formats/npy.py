@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import FloatArray
-from ...core.npy import array_of_npy, member_bytes, npy_header, reading_zip
+from ...core.files.npy import array_of_npy, member_bytes, npy_header, reading_zip
 from ...errors import UnreadableSourceError
 from ..info import VolumeInfo, checked_affine, checked_shape
 from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source

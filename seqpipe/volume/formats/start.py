@@ -8,7 +8,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from ...core.content import HEAD, gunzipped_head, volume_kind
+from ...core.files.content import HEAD, gunzipped_head, volume_kind
 from ...errors import UnreadableSourceError
 from ..source import Read, Source, Stamp, open_source
 from .gunzip import Compression, inflate_all

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ...core.image_checks import check_image
+from ...core.files.images import check_image
 from ...errors import SeqpipeError, UnreadableSourceError
 from ..info import VolumeInfo, checked_affine, checked_shape
 from ..source import AnyArray, Box, Source, chosen_times, damaged

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import SeqpipeError, UnreadableSourceError
+from ...errors import SeqpipeError, UnreadableSourceError
 
 __all__ = ["NpyHeader", "array_of_npy", "member_bytes", "npy_header", "reading_zip"]
 
