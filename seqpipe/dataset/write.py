@@ -185,10 +185,10 @@ def _samples(dataset: Any, indices: IntArray, number: int, encoder: MemberEncode
 
 def _lost(dataset: Any, index: int) -> SampleFiles:
     """Return a sample that could not be read; the reason is that of its source, as far as known."""
-    source = dataset.source
+    source: Any = dataset.source
     known = source.metadata(np.array([index], np.int64))
     owner = next((int(known[name][0]) for name in ("video", "volume") if name in known), None)
-    path = "" if owner is None else source.paths[owner]  # type: ignore[attr-defined]  # sources with owners have paths
+    path = "" if owner is None else source.paths[owner]
     reasons = {loss.source: loss.reason for loss in dataset.report().losses}
     return SampleFiles(index, path, error=reasons.get(path, "it could not be read"))
 

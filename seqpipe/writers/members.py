@@ -50,7 +50,7 @@ class SampleFiles:
     """A sample, divided into files and values.
 
     Attributes:
-        index: index in the data set.
+        index: index in the data set; -1 for samples that have none.
         source: path or URL, "" if unknown.
         members: its files; the first part's come first.
         values: values that JSON can represent, by name of the part.
@@ -79,6 +79,11 @@ class MemberEncoder:
         device: device of the samples.
         threads: threads that encode.
 
+    Attributes:
+        on_host: whether it takes frames in main memory; else where they are.
+        together: number of files for one call.
+        threads: number of threads worth using.
+
     Raises:
         ParameterError: the format has no quality.
     """
@@ -90,7 +95,11 @@ class MemberEncoder:
         self._encoder: Encoder = encoder(ending, quality, dtype="uint8")
         self._setup: EncoderSetup = self._encoder.setup(parse_device(device), threads)
         self._lossless = encoder("png", None, dtype="uint8")
-        self.together, self.threads = self._setup.together, self._setup.threads
+        self.on_host, self.together, self.threads = (
+            self._setup.host,
+            self._setup.together,
+            self._setup.threads,
+        )
 
     def divided(self, parts: Mapping[str, Any], index: int, source: str) -> SampleFiles:
         """Return a sample as members and values.

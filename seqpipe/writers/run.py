@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 
 from ..core.param import Param, choice
 from .encoders import Content
@@ -24,6 +24,7 @@ __all__ = [
     "SHARD_MIB",
     "UNIT",
     "WRITE_FORMAT",
+    "KeyNames",
     "SampleWriter",
     "WriteReport",
 ]
@@ -31,7 +32,8 @@ __all__ = [
 ResultT = TypeVar("ResultT")
 
 _FILES: Final = ("jpg", "png", "webp", "tiff", "npy", "nii.gz")
-_SHARDS: Final[Mapping[str, type[Shard]]] = {"webdataset": TarShard, "parquet": ParquetShard}
+_SHARDS: Final[Mapping[str, Callable[[BinaryIO], Shard]]] = {"webdataset": TarShard, "parquet": ParquetShard}
+_ENDINGS: Final = {"webdataset": "tar", "parquet": "parquet"}
 SHARD_FORMATS: Final = tuple(_SHARDS)
 UNIT: Final = 256
 """Samples of a unit where files are not in shards."""
@@ -76,6 +78,13 @@ class WriteReport:
     complete: bool
 
 
+class KeyNames(Protocol):
+    """Names samples in shards."""
+
+    def key(self, sample: SampleFiles) -> str:
+        """Return the name of a sample."""
+
+
 class SampleWriter:
     """Writes the samples of a job's units.
 
@@ -98,11 +107,11 @@ class SampleWriter:
         job: WriteJob,
         kind: str,
         encoder: MemberEncoder,
-        names: SampleNames,
+        names: KeyNames,
         shard_bytes: float | None = None,
     ) -> None:
         self._job, self._encoder, self._names = job, encoder, names
-        self._shard, self._shard_bytes = _SHARDS.get(kind), shard_bytes
+        self._kind, self._shard, self._shard_bytes = kind, _SHARDS.get(kind), shard_bytes
         self.written = self.lost = self.files = self.bytes = 0
 
     def write(self, units: Seq[int], samples: Iterable[SampleFiles]) -> None:
@@ -125,7 +134,21 @@ class SampleWriter:
             rows = list(self._file_rows(part) if self._shard is None else self._shard_rows(unit, part))
             self._job.finish_unit(unit, rows)
 
+    def write_shard(self, unit: int, samples: Iterable[SampleFiles]) -> list[dict[str, Any]]:
+        """Write a unit whose number of samples is not known before into shards, and return its rows.
+
+        Raises:
+            OutputError: a file cannot be written.
+            SeqpipeError: that of ``samples``.
+        """
+        groups = grouped(samples, self._encoder.together, lambda one: max(1, len(one.members)))
+        encoded = mapped(lambda group: self._encoder.encoded(group, _encode), groups, self._encoder.threads)
+        rows = list(self._shard_rows(unit, encoded))
+        self._job.finish_unit(unit, rows)
+        return rows
+
     def _store(self, sample: SampleFiles, member: Member, content: Content) -> tuple[str, int]:
+        assert isinstance(self._names, SampleNames)
         name = self._names.file(sample, member)
         return name, self._job.store.write(name, content)
 
@@ -144,7 +167,7 @@ class SampleWriter:
         number = 0
         while left is not None:
             suffix = f"-{number:02d}" if number else ""
-            name = f"shard-{unit:06d}{suffix}.{self._shard.ending}"
+            name = f"shard-{unit:06d}{suffix}.{_ENDINGS[self._kind]}"
             with ExitStack() as stack:
                 file = stack.enter_context(self._job.store.writing(name))
                 shard = self._shard(file)
@@ -197,7 +220,8 @@ def _encode(sample: SampleFiles, member: Member, content: Content) -> bytes:  # 
 
 def _row(sample: SampleFiles, files: Seq[str], size: int) -> dict[str, Any]:
     """Return the row of a sample in the manifest."""
-    row: dict[str, Any] = {"sample": sample.index, "source": sample.source}
+    row: dict[str, Any] = {} if sample.index < 0 else {"sample": sample.index}
+    row["source"] = sample.source
     if sample.error:
         return {**row, "error": sample.error}
     row |= {"files": list(files), "bytes": size}

@@ -10,7 +10,7 @@ import json
 import tarfile
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from typing import Any, BinaryIO, ClassVar, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 from ..errors import BackendError, OutputError
 from .members import SampleFiles
@@ -25,10 +25,6 @@ _OF_FOLDERS: Final = ("files", "bytes")
 
 class Shard(Protocol):
     """A shard that is being written."""
-
-    ending: ClassVar[str]
-
-    def __init__(self, file: BinaryIO) -> None: ...
 
     @property
     def size(self) -> int:
@@ -54,8 +50,6 @@ class TarShard:
     Frames are ``KEY.000.jpg``, single images ``KEY.jpg``, other parts ``KEY.mask.png``; a class is ``KEY.cls``, and all
     values are in ``KEY.json``.
     """
-
-    ending = "tar"
 
     def __init__(self, file: BinaryIO) -> None:
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115  closed by finish
@@ -101,11 +95,10 @@ class ParquetShard:
     list of binary. The file's metadata ``seqpipe`` is JSON: the encoding and the number of axes of each part.
     """
 
-    ending = "parquet"
-
     def __init__(self, file: BinaryIO) -> None:
         self._parquet, self._file = load_pyarrow(), file
-        self._rows, self._waiting, self._writer = list[dict[str, Any]](), 0, None
+        self._rows, self._waiting = list[dict[str, Any]](), 0
+        self._writer: Any = None
         self._parts: dict[str, dict[str, Any]] = {}
         self.size = 0
 

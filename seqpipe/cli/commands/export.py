@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from ...core.param import Param, choice
 from ...video.convert.output import INTEGER_DTYPE
 from ...volume.axes import AXIS
 from ...writers.encoders import ENCODE, FORMAT, QUALITY
@@ -15,6 +16,12 @@ from .shared_options import exporting
 __all__ = ["export"]
 
 
+_TO: Final = choice(
+    "to",
+    "Single files, or shards of samples: tar archives of WebDataset, or Parquet",
+    ("files", "webdataset", "parquet"),
+)
+_PER_SHARD: Final = Param(name="per_shard", doc="Inputs whose samples share a shard", lo=1, hi=1_000_000)
 _VOLUMES: Final = (
     options.option(AXIS, default="axial", show_default=True),
     click.option(
@@ -40,6 +47,8 @@ _VOLUMES: Final = (
     ),
     output=(
         options.option(FORMAT, default="jpg", show_default=True),
+        options.option(_TO, default="files", show_default=True),
+        options.option(_PER_SHARD, default=100, show_default=True),
         options.option(QUALITY),
         options.option(INTEGER_DTYPE, default="uint8", show_default=True),
         options.option(ENCODE, default="auto", show_default=True),
@@ -58,6 +67,10 @@ def export(**settings: Any) -> None:
 
     Of a volume (NIfTI, DICOM series, NRRD, MetaImage and more), slices along --axis are written as images, selected by
     --every, --frames or --num; --format npy, npz or nii.gz writes the whole volume.
+
+    With --to, samples (frames, or sequences of --sequence-length) go into shards, and DIR may be a URL such as
+    s3://bucket/prefix. A shard holds --per-shard inputs and appears when it is complete; --resume writes those that are
+    missing, also with another number of jobs. DIR/manifest.jsonl lists all samples once all shards are there.
 
     Standard input is decoded on the CPU in constant memory, without a copy on disk; reading stops after the last
     frame that is needed. These require a file: --num without a range in frames, negative --frames, --min-motion,

@@ -23,10 +23,11 @@ class ExportReport:
 
     Args:
         as_json: whether rows and the summary go to stdout.
+        what: what the rows are.
     """
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
+    def __init__(self, *, as_json: bool, what: str = "file") -> None:
+        self._as_json, self._what = as_json, what
         self._options = (
             option_names()
         )  # computed here, because errors come from threads without a Click context
@@ -70,7 +71,8 @@ class ExportReport:
         counts = {"sources": sources, "done": done, "kept": kept, "lost": lost, "failed": failed}
         self.json("summary", {**counts, "seconds": round(seconds, 3), "out": out})
         parts = [
-            f"{done:,} file{'s' * (done != 1)} written to {out} in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s)"
+            f"{done:,} {self._what}{'s' * (done != 1)} written to {out} "
+            f"in {seconds:.1f} s ({done / max(seconds, 1e-9):.0f}/s)"
         ]
         parts += [f"{kept:,} kept"] * bool(kept) + [f"{lost:,} lost"] * bool(lost)
         parts += [f"{failed:,} of {sources:,} sources failed or are cut"] * bool(failed)

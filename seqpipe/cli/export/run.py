@@ -55,9 +55,13 @@ def run(options: Options) -> int:
         KeyboardInterrupt: interrupted; every file is complete and has its row in the manifest.
     """
     everything = list(find_inputs(options.paths, streamed=True))
-    items = of_shard(everything, options.shard)
-    if options.shard is not None:
+    if options.shard is not None or options.to != "files":
         check_told_apart(everything, options)
+    if options.to != "files":
+        from .shards import run_shards
+
+        return run_shards(options, everything)
+    items = of_shard(everything, options.shard)
     if any(isinstance(item, InputFile) and item.path == "-" for item in items):
         return _run_stream(options, items)
     volumes, others = split(items) if options.takes_volumes else ([], items)

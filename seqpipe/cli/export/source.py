@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
-from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,15 +12,17 @@ from ...array import BoolArray, IntArray, distinct
 from ...errors import SeqpipeError
 from ...sequence import Sequence
 from ...video.device import Device
-from ...video.engine.engine import Engine
-from ...writers.encoders import thumbnail
+from ...writers.encoders import Encoder, thumbnail
 from ...writers.files import write_whole
+from ...writers.parallel import grouped, mapped
 from ..output.manifest import ManifestRow
 from ..output.sheet import THUMBNAIL_WIDTH, Thumbnail
 from ..plan.source_plan import SourcePlan
 from .frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 
-__all__ = ["Assembler", "Piece", "export_source", "write_pieces"]
+__all__ = ["Assembler", "Piece", "assembler_of", "decoded", "export_source", "write_pieces"]
+
+_NO_FRAMES: Final = np.empty(0, np.int64)
 
 
 class Piece(NamedTuple):
@@ -62,11 +63,9 @@ def export_source(
         from .flow_videos import export_flow_videos
 
         return export_flow_videos(plan, todo, sheet_frames, work, device)
-    assembler = Assembler(
-        plan.frames[todo], together=(plan.sequence is not None and encoder.packed) or encoder.pairs
-    )
+    assembler = assembler_of(plan, todo, encoder)
     host = encoder.setup(device, work.threads).host
-    pieces = _pieces(plan, sheet_frames, work, assembler, outcome, device, host=host)
+    pieces = decoded(plan, assembler, work, outcome, device, host=host, sheet_frames=sheet_frames)
     write_pieces((Piece(plan, int(todo[number]), content) for number, content in pieces), work, device)
     if not work.stop.is_set():
         record_losses(plan, todo[~assembler.delivered], work, outcome)
@@ -87,20 +86,19 @@ def write_pieces(pieces: Iterator[Piece], work: ExportWork, device: Device) -> N
     request = work.request
     setup = request.encoder.setup(device, work.threads)
 
-    def write(batch: Seq[Piece]) -> list[tuple[Piece, ManifestRow]]:
+    def write(group: Seq[Piece]) -> list[tuple[Piece, ManifestRow]]:
         rows = []
-        contents = setup.contents([piece.content for piece in batch])
-        for piece, content in zip(batch, contents, strict=True):
+        contents = setup.contents([piece.content for piece in group])
+        for piece, content in zip(group, contents, strict=True):
             size = write_whole(request.folder / piece.plan.name(piece.file), content)
             rows.append((piece, piece.plan.row(piece.file, status="done", bytes=size)))
         return rows
 
     # A packed file is as large as its sequence, so only one at a time is kept in memory.
     long = request.selection.sequences and request.encoder.packed
-    for rows in _mapped(write, _batches(pieces, setup.together), 1 if long else setup.threads):
-        for piece, row in rows:
-            work.manifest.add(row)
-            work.bar.advance(piece.plan.frames.shape[1])
+    for piece, row in mapped(write, grouped(pieces, setup.together), 1 if long else setup.threads):
+        work.manifest.add(row)
+        work.bar.advance(piece.plan.frames.shape[1])
 
 
 class Assembler:
@@ -139,20 +137,35 @@ class Assembler:
         }
 
 
-def _pieces(
+def assembler_of(plan: SourcePlan, todo: IntArray, encoder: Encoder) -> Assembler:
+    """Return the assembler of some files of a plan."""
+    together = (plan.sequence is not None and encoder.packed) or encoder.pairs
+    return Assembler(plan.frames[todo], together=together)
+
+
+def decoded(
     plan: SourcePlan,
-    sheet_frames: IntArray,
-    work: ExportWork,
     assembler: Assembler,
+    work: ExportWork,
     outcome: SourceOutcome,
     device: Device,
     *,
     host: bool,
+    sheet_frames: IntArray = _NO_FRAMES,
 ) -> Iterator[tuple[int, Sequence]]:
     """Decode, and yield each file's position and content as soon as its last frame is decoded.
 
     An error of the source ends the iteration early; damage ends it after all sound frames. The error is kept in the
     outcome.
+
+    Args:
+        plan: of the source.
+        assembler: joins frames to the contents of files.
+        work: what all sources share.
+        outcome: takes thumbnails and the error.
+        device: where frames are decoded.
+        host: whether frames go to main memory.
+        sheet_frames: frame numbers of the contact sheet's thumbnails.
     """
     shown = set(sheet_frames.tolist())
     wanted = distinct(np.concatenate([assembler.wanted, sheet_frames])).tolist()
@@ -170,25 +183,6 @@ def _pieces(
                 yield from assembler.add(number, frame)
     except SeqpipeError as error:
         outcome.error = error
-
-
-def _batches(pieces: Iterator[Piece], size: int) -> Iterator[list[Piece]]:
-    """Groups of consecutive items; the last group may be smaller."""
-    while batch := list(islice(pieces, size)):
-        yield batch
-
-
-def _mapped(
-    function: Callable[[Seq[Piece]], list[tuple[Piece, ManifestRow]]],
-    items: Iterator[list[Piece]],
-    threads: int,
-) -> Iterator[list[tuple[Piece, ManifestRow]]]:
-    """Like :func:`map`, with several threads if ``threads`` is above 1."""
-    if threads == 1:
-        yield from map(function, items)
-        return
-    with Engine(threads) as engine:
-        yield from engine.map(function, items)
 
 
 def _last_uses(frames: IntArray, last: IntArray) -> dict[int, int]:

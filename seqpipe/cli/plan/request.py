@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -21,7 +21,17 @@ __all__ = ["ExportRequest", "Options"]
 
 _WITHOUT_EFFECT: Final = (
     *("paths", "out", "jobs", "device", "decode", "encode", "manifest", "resume", "overwrite", "on_error"),
-    *("contact_sheet", "sheet_grid", "dry_run", "as_json", "cache_dir", "register", "shard"),
+    *(
+        "contact_sheet",
+        "sheet_grid",
+        "dry_run",
+        "as_json",
+        "cache_dir",
+        "register",
+        "shard",
+        "to",
+        "per_shard",
+    ),
 )
 """Options that change neither the content of a file nor its name."""
 _BETWEEN: Final = {"size": "x", "montage": "x", "crop": ":"}
@@ -71,6 +81,8 @@ class Options:
     cache_dir: str | None
     register: str | None = None
     shard: ShardNumbers | None = None
+    to: str = "files"
+    per_shard: int = 100
     axis: SliceAxis = "axial"
     window: tuple[float, float] | None = None
     mip: bool = False
@@ -109,7 +121,9 @@ class Options:
         Raises:
             ParameterError: an option conflicts with the format.
         """
-        return encoder(self.format, self.quality, dtype=self.dtype, encode=self.encode)
+        chosen = encoder(self.format, self.quality, dtype=self.dtype, encode=self.encode)
+        # a sample of a shard is a whole sequence, whose frames are encoded one by one
+        return chosen if self.to == "files" else replace(chosen, packed=True)
 
 
 @dataclass(frozen=True)
@@ -174,6 +188,11 @@ class ExportRequest:
         manifest = None if options.manifest is None else path_of_shard(Path(options.manifest), options.shard)
         if manifest is not None:
             manifest_format(manifest)
+        if options.to == "files" and "://" in options.out:
+            raise ParameterError(
+                f"out={options.out!r} is no folder, and single files are written into folders",
+                allowed="a folder; or a URL, with --to webdataset or parquet",
+            )
         if options.contact_sheet and options.shard is not None:
             raise ParameterError(
                 "--contact-sheet and --shard exclude one another: the jobs of one folder would share one sheet",
