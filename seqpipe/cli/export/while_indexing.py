@@ -11,17 +11,18 @@ import threading
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from ...array import FloatArray
 from ...errors import OutputError, SeqpipeError
-from ...sampling.clock import EQUAL_S
+from ...sequence import Sequence
 from ...video.engine.engine import available_cores
 from ...video.index.open import index_without_scan, store_index
-from ...video.packet_index import NO_PACKETS, PacketIndex
+from ...video.packet_index import PacketIndex
 from ...video.source.source import open_source
 from ..input.files import InputFile
 from ..job.claims import internal_names, reserved
@@ -29,21 +30,16 @@ from ..job.record import OptionDigests, record_options
 from ..job.resume import Finished
 from ..output.manifest import Manifest, ManifestRow, manifest_exists
 from ..plan.request import ExportRequest
-from ..plan.select import TimeRange
-from ..plan.source_plan import SourcePlan, check_collisions, make_plan
+from ..plan.source_plan import SourcePlan, check_collisions, make_plan, provisional_plan
 from ..terminal.progress import progress_bar
 from .frames import ExportWork, clock_of
 from .report import ExportReport
-from .source import Assembler, Piece, write_pieces
+from .streamed import StreamedExport
 
 if TYPE_CHECKING:
-    from ...video.probe.info import StreamInfo
-    from ...video.stream import FirstFrame, FirstPass
+    from ...video.stream import FirstPass
 
-__all__ = ["EarlyExport", "export_while_indexing", "provisional_plan"]
-
-_MOST_FRAMES, _MARGIN, _EXTRA_FRAMES = 1 << 20, 1.1, 64
-_UNDECLARED_FRAMES = 1 << 15
+__all__ = ["EarlyExport", "export_while_indexing"]
 
 
 @dataclass
@@ -183,37 +179,6 @@ def _is_empty(folder: Path) -> bool:
         return False
 
 
-def provisional_plan(item: InputFile, info: StreamInfo, request: ExportRequest) -> SourcePlan:
-    """A plan for the most frames that a video may have according to its header, with placeholders for the times.
-
-    Args:
-        item: the video.
-        info: the facts of its stream.
-        request: the validated options of the command; of its selection only ``every`` and sequences count.
-
-    Raises:
-        SeqpipeError: as :func:`seqpipe.cli.plan.source_plan.make_plan`.
-    """
-    rate, seconds = info.average_rate or info.real_rate, info.duration_s
-    declared = info.declared_frames or (0 if rate is None or seconds is None else int(rate * seconds))
-    count = min(_MOST_FRAMES, int(declared * _MARGIN) + _EXTRA_FRAMES if declared else _UNDECLARED_FRAMES)
-    rule = request.selection
-    if rule.sequence_length is not None:  # as many as are quickly named, and one at least
-        length, stride = rule.sequence_length, rule.stride or 1
-        count = min(count, _MOST_FRAMES // length * (rule.step or length * stride))
-        count = max(count, (length - 1) * stride + 1)
-    table = replace(
-        NO_PACKETS,
-        pts=np.arange(count),
-        key=np.ones(count, dtype=bool),
-        shown=np.ones(count, dtype=bool),
-        size=np.ones(count, np.int32),
-    )
-    index = PacketIndex(info, b"", "", 0, packets=table, dropped_at_start=0, end_s=0.0)
-    selection = replace(rule, fps=None, frames=None, at=None, num=None, keyframes=False, within=TimeRange())
-    return make_plan(item, index, replace(request, selection=selection))
-
-
 class _EarlyWork:
     """The export of one video before its plan is known.
 
@@ -226,10 +191,9 @@ class _EarlyWork:
     ) -> None:
         self._request, self._report, self._item, self._video = request, report, item, video
         self.reached_end = False
-        self._error: SeqpipeError | None = None
 
     def plan(self) -> SourcePlan | None:
-        """The provisional plan, whose times are filled in later; None if two of its files might have the same name."""
+        """The provisional plan, whose times are placeholders; None if two of its files might have the same name."""
         plan = provisional_plan(self._item, self._video.info, self._request)
         try:
             check_collisions([plan], internal_names(self._request))
@@ -255,44 +219,57 @@ class _EarlyWork:
             with progress_bar("Exporting", plan.frames.size, "frames", 1) as bar:
                 threads = request.options.jobs or available_cores()
                 work = ExportWork(request, threads, manifest, bar, threading.Event())
-                together = plan.sequence is not None and request.encoder.packed
-                assembler = Assembler(plan.frames, together=together)
-                pieces = self._pieces(plan, assembler)
-                write_pieces(pieces, work, request.devices[0])
+                frames = _FirstFrames(self._video, int(plan.frames[-1, -1]))
+                # what it misses in these frames may follow: the plan that the index gives decides
+                StreamedExport(plan, frames, work, lambda frame: frame.sequence).write()
         finally:
             manifest.close()
-        if self._error is not None:
-            raise self._error
+        if frames.error is not None:
+            raise frames.error
+        self.reached_end = frames.has_more()
 
-    def _pieces(self, plan: SourcePlan, assembler: Assembler) -> Iterator[Piece]:
-        """Yield the content of each file after its last frame; set the time of its first frame in the plan."""
-        wanted, end, start_s = set(assembler.wanted.tolist()), plan.frames[-1, -1], 0.0
-        files = np.argsort(plan.frames[:, 0], kind="stable")
-        firsts = plan.frames[files, 0]
-        for number, (frame, pts) in enumerate(self._frames()):
-            _, time_s = clock_of(frame)
-            start_s = start_s if number else time_s
-            if self._is_after_range(number, time_s - start_s):
-                self.reached_end = True
-            if self.reached_end or number > end:
-                return
-            here = files[np.searchsorted(firsts, number) : np.searchsorted(firsts, number, side="right")]
-            plan.pts[here], plan.timestamps[here] = pts, time_s
-            if number in wanted:
-                for file, content in assembler.add(number, frame):
-                    yield Piece(plan, file, content)
 
-    def _frames(self) -> Iterator[FirstFrame]:
-        """The frames; an error ends them early, and is kept until all files are written."""
+class _Frame(NamedTuple):
+    """A decoded frame, as :class:`seqpipe.cli.export.streamed.StreamedExport` takes it."""
+
+    number: int
+    pts: int
+    seconds: float
+    key: bool
+    sequence: Sequence
+
+
+class _FirstFrames:
+    """The frames of a first pass; an error ends them early, and is kept until all files are written.
+
+    Args:
+        video: the first pass.
+        last: number of the last frame that the plan may hold.
+
+    Attributes:
+        info: facts of the stream.
+        error: the error, or None.
+    """
+
+    def __init__(self, video: FirstPass, last: int) -> None:
+        self.info, self.error = video.info, cast("SeqpipeError | None", None)
+        self._found, self._last = video.frames(), last
+
+    def frames(self) -> Iterator[_Frame]:
+        """The frames from the first one on."""
         try:
-            yield from self._video.frames()
+            for frame, pts in self._found:
+                number, seconds = clock_of(frame)
+                yield _Frame(number, pts, seconds, False, frame)
+                if number >= self._last:
+                    return
         except SeqpipeError as error:
-            self._error = error
+            self.error = error
 
-    def _is_after_range(self, number: int, seconds: float) -> bool:
-        """Whether a frame is behind the range to be exported, which begins with the first frame."""
-        within = self._request.selection.within
-        end = within.duration or within.end
-        if end is None:
-            return False
-        return number >= end.value if end.in_frames else seconds >= end.value - EQUAL_S
+    def has_more(self) -> bool:
+        """Whether frames follow those that were taken."""
+        return next(self._found, None) is not None
+
+    def upcoming(self, seconds: float) -> FloatArray:  # noqa: ARG002  rates are not exported early
+        """No times are known beforehand."""
+        return np.empty(0)

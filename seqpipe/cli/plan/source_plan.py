@@ -6,23 +6,28 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...array import FloatArray, IntArray
 from ...errors import FrameRangeError, OutputError, SeqpipeError, printable
 from ...sampling.clock import clock_text
-from ...video.packet_index import PacketIndex
+from ...video.packet_index import NO_PACKETS, PacketIndex
 from ...writers.pattern import Pattern
 from ..input.files import InputFile
 from ..output.manifest import ManifestRow
 from .request import ExportRequest, Options
-from .select import MotionArray
+from .select import MotionArray, TimeRange
 
+if TYPE_CHECKING:
+    from ...video.probe.info import StreamInfo
+
+_MOST_FRAMES, _MARGIN, _EXTRA_FRAMES = 1 << 20, 1.1, 64
+_UNDECLARED_FRAMES = 1 << 15
 _PRINTF = re.compile(r"%(\d*d)")
 """A number in the patterns of ffmpeg."""
 
@@ -32,6 +37,7 @@ __all__ = [
     "check_told_apart",
     "first_existing",
     "make_plan",
+    "provisional_plan",
     "single_frame",
 ]
 
@@ -159,6 +165,37 @@ def make_plan(file: InputFile, index: PacketIndex, request: ExportRequest) -> So
         cut=index.cut,
         between=int(request.encoder.pairs),
     )
+
+
+def provisional_plan(item: InputFile, info: StreamInfo, request: ExportRequest) -> SourcePlan:
+    """A plan for the most frames that a video may have according to its header, with placeholders for the times.
+
+    Args:
+        item: the video.
+        info: the facts of its stream.
+        request: the validated options of the command; of its selection only ``every`` and sequences count.
+
+    Raises:
+        SeqpipeError: as :func:`make_plan`.
+    """
+    rate, seconds = info.average_rate or info.real_rate, info.duration_s
+    declared = info.declared_frames or (0 if rate is None or seconds is None else int(rate * seconds))
+    count = min(_MOST_FRAMES, int(declared * _MARGIN) + _EXTRA_FRAMES if declared else _UNDECLARED_FRAMES)
+    rule = request.selection
+    if rule.sequence_length is not None:  # as many as are quickly named, and one at least
+        length, stride = rule.sequence_length, rule.stride or 1
+        count = min(count, _MOST_FRAMES // length * (rule.step or length * stride))
+        count = max(count, (length - 1) * stride + 1)
+    table = replace(
+        NO_PACKETS,
+        pts=np.arange(count),
+        key=np.ones(count, dtype=bool),
+        shown=np.ones(count, dtype=bool),
+        size=np.ones(count, np.int32),
+    )
+    index = PacketIndex(info, b"", "", 0, packets=table, dropped_at_start=0, end_s=0.0)
+    selection = replace(rule, fps=None, frames=None, at=None, num=None, keyframes=False, within=TimeRange())
+    return make_plan(item, index, replace(request, selection=selection))
 
 
 def _motion_of(path: str, options: Options) -> MotionArray:

@@ -1,0 +1,235 @@
+"""Export of frames as they arrive, in constant memory: each file is written once its last frame has come."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Final, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from ...array import FloatArray
+from ...errors import DamagedSourceError, SeqpipeError
+from ...sampling.windows import RollingWindows, Windows
+from ...sequence import Sequence
+from ...video.device import Device
+from ...video.probe.info import StreamInfo
+from ...writers.files import write_whole
+from ..job.claims import exists_already
+from ..plan.select import no_sequence
+from ..plan.source_plan import SourcePlan, single_frame
+from ..plan.stream_selection import StreamSelector, TimedFrame
+from .frames import ExportWork, stacked
+from .source import Piece, write_pieces
+
+__all__ = ["StampedFrame", "StreamedExport", "StreamedFrames"]
+
+_CPU: Final = Device("cpu")
+
+
+class StampedFrame(TimedFrame, Protocol):
+    """A frame with its timestamp."""
+
+    @property
+    def pts(self) -> int:
+        """Presentation time in ticks of the stream's time base."""
+
+
+FrameT = TypeVar("FrameT", bound=StampedFrame)
+FrameT_co = TypeVar("FrameT_co", bound=StampedFrame, covariant=True)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A converted frame."""
+
+    pts: int
+    number: int
+    seconds: float
+    sequence: Sequence
+
+
+class StreamedFrames(Protocol[FrameT_co]):
+    """The frames of a video as they arrive."""
+
+    @property
+    def info(self) -> StreamInfo:
+        """Facts of the stream."""
+
+    @property
+    def error(self) -> SeqpipeError | None:
+        """The error that has ended the frames early, or None."""
+
+    def frames(self) -> Iterator[FrameT_co]:
+        """The frames from the first one on."""
+
+    def upcoming(self, seconds: float) -> FloatArray:
+        """The times of the next frames after a time, in seconds, ascending."""
+
+
+class StreamedExport(Generic[FrameT]):
+    """The export of one video as its frames arrive.
+
+    Args:
+        plan: names files; its other values are placeholders.
+        stream: the video.
+        work: what exports share.
+        painted: converts a frame.
+    """
+
+    def __init__(
+        self,
+        plan: SourcePlan,
+        stream: StreamedFrames[FrameT],
+        work: ExportWork,
+        painted: Callable[[FrameT], Sequence],
+    ) -> None:
+        self._plan, self._stream, self._work, self._pixels = plan, stream, work, painted
+        self._request = work.request
+        self._selection, self._encoder = work.request.selection, work.request.encoder
+        self._selector = StreamSelector(self._selection, stream.info.source)
+        self._error: SeqpipeError | None = None
+        self._files = 0
+
+    def write(self) -> SeqpipeError | None:
+        """Write all files.
+
+        Returns:
+            The error that has ended the stream early; files whose frames came before it are written.
+
+        Raises:
+            OutputError: a file cannot be written.
+        """
+        if self._encoder.streamed and not self._selection.sequences:
+            self._write_flow_video()
+        else:
+            write_pieces(self._pieces(), self._work, _CPU)
+        return self._error or self._stream.error
+
+    def _frames(self) -> Iterator[FrameT]:
+        """The selected frames; an error ends them early, and is kept."""
+        try:
+            yield from self._selector.selected(self._stream.frames(), self._stream)
+        except SeqpipeError as error:
+            # a stream that ends too early explains every later error
+            self._error = self._stream.error or error
+
+    def _members(self) -> Iterator[_Member]:
+        last: _Member | None = None
+        for frame in self._frames():
+            if last is None or last.number != frame.number:
+                last = self._painted(frame)
+            yield last
+
+    def _painted(self, frame: FrameT) -> _Member:
+        return _Member(frame.pts, frame.number, frame.seconds, self._pixels(frame))
+
+    def _pieces(self) -> Iterator[Piece]:
+        if self._selection.sequences:
+            for number, members in enumerate(self._sequences()):
+                yield from self._sequence_files(number, members)
+        elif self._encoder.pairs:
+            yield from (self._piece(pair) for pair in pairwise(self._two_or_more(self._members())))
+        else:
+            yield from (self._piece([member]) for member in self._members())
+
+    def _sequences(self) -> Iterator[Seq[_Member]]:
+        rule = self._selection
+        windows = Windows(sequence_length=rule.sequence_length or 1, stride=rule.stride or 1, step=rule.step)
+        rolling: RollingWindows[_Member] | None = None
+        count = 0
+        for frame in self._frames():
+            rolling = rolling or RollingWindows(windows, frame.number)
+            if rolling.needs(frame.number):
+                rolling.buffer[frame.number] = self._painted(frame)
+            for clip in rolling.passed(frame.number):
+                count += 1
+                yield [rolling.buffer[number] for number in clip.frames.tolist()]
+        if not count and self._error is None:
+            length = self._selector.frame_count - (self._selector.first or 0)
+            self._error = no_sequence(windows, self._stream.info.source, length)
+
+    def _sequence_files(self, number: int, members: Seq[_Member]) -> Iterator[Piece]:
+        if self._encoder.packed:
+            yield self._piece(members, number)
+            return
+        parts = pairwise(members) if self._encoder.pairs else ([member] for member in members)
+        for position, part in enumerate(parts):
+            yield self._piece(part, number, position)
+
+    def _two_or_more(self, members: Iterator[_Member]) -> Iterator[_Member]:
+        """The members, or none if there is a single one."""
+        begin = list(islice(members, 2))
+        if len(begin) == 1 and self._error is None:
+            self._error = single_frame(self._stream.info.source)
+        elif len(begin) == 2:
+            yield from begin
+            yield from members
+
+    def _piece(self, members: Seq[_Member], sequence: int | None = None, position: int = 0) -> Piece:
+        together = len(members) > 1 or (sequence is not None and self._encoder.packed)
+        content = stacked([one.sequence for one in members]) if together else members[0].sequence
+        numbers = [one.number for one in members]
+        plan = self._planned(members[0], numbers, sequence, position)
+        self._path(plan)  # which refuses a file that exists
+        return Piece(plan, 0, content)
+
+    def _planned(
+        self, first: _Member, numbers: Seq[int], sequence: int | None = None, position: int = 0
+    ) -> SourcePlan:
+        """The plan of the next file alone."""
+        plan = replace(
+            self._plan,
+            frames=np.array([numbers], np.int64),
+            sequence=None if sequence is None else np.array([sequence]),
+            position=np.array([position]),
+            pts=np.array([first.pts]),
+            timestamps=np.array([first.seconds]),
+            first=self._files,
+        )
+        self._files += 1
+        return plan
+
+    def _path(self, plan: SourcePlan) -> Path:
+        """Where the one file of a plan is to be written.
+
+        Raises:
+            UsageError: it exists already.
+        """
+        path = self._request.folder / plan.name(0)
+        # before Python 3.14, Path.exists raises without permission; writing reports that error
+        if not self._request.options.overwrite and os.path.exists(path):  # noqa: PTH110
+            raise exists_already(path, resumable=False)
+        return path
+
+    def _write_flow_video(self) -> None:
+        """Write one flow video of all selected frames; none if a frame is damaged."""
+        from ...video.mp4_writer import write_mp4
+        from .flow import FlowEncoder
+        from .flow_videos import flow_colors
+
+        assert isinstance(self._encoder, FlowEncoder)
+        encoder, members = self._encoder, self._two_or_more(self._members())
+        first = next(members, None)
+        if first is None:
+            return
+        path, numbers = self._path(self._planned(first, [0])), array("q")
+
+        def sequences() -> Iterator[Sequence]:
+            for member in chain([first], members):
+                numbers.append(member.number)
+                yield member.sequence
+            if isinstance(self._error, DamagedSourceError):
+                raise self._error
+
+        try:
+            size = write_whole(path, lambda file: write_mp4(file, flow_colors(sequences(), encoder)))
+        except DamagedSourceError:
+            return
+        plan = replace(self._planned(first, numbers), first=0)
+        self._work.manifest.add(plan.row(0, status="done", bytes=size))
