@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Seq
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,6 +15,7 @@ from ...array import Array, IntArray
 from ...errors import DamagedSourceError, SeqpipeError
 from ...sequence import Sequence
 from ...video.device import Device
+from ...video.engine.engine import Engine
 from ...video.reader import VideoReader
 from ..output.manifest import Manifest
 from ..output.sheet import Thumbnail
@@ -18,7 +23,10 @@ from ..plan.request import ExportRequest
 from ..plan.source_plan import SourcePlan
 from ..terminal.progress import Bar
 
-__all__ = ["ExportWork", "SourceOutcome", "clock_of", "record_losses", "stacked"]
+__all__ = ["ExportWork", "SourceOutcome", "clock_of", "in_parallel", "record_losses", "stacked"]
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,33 @@ class SourceOutcome:
     thumbnails: list[Thumbnail] = field(default_factory=list)
     lost: int = 0
     error: SeqpipeError | None = None
+
+
+@contextmanager
+def in_parallel(
+    work: Callable[[ItemT], ResultT], items: Seq[ItemT], threads: int, stop: threading.Event
+) -> Iterator[Iterator[ResultT]]:
+    """Yield the results of all items in order, from several threads, which stop at the end of the block and on errors.
+
+    Args:
+        work: called with each item, on any thread; it returns early once ``stop`` is set.
+        items: sources, or parts of the work.
+        threads: number of threads.
+        stop: set by the first exception, in a thread or in the block.
+    """
+
+    def guarded(item: ItemT) -> ResultT:
+        try:
+            return work(item)
+        except BaseException:
+            stop.set()
+            raise
+
+    with Engine(threads) as engine:
+        try:
+            yield engine.map(guarded, items)
+        finally:
+            stop.set()  # the engine joins its threads at the end of the block
 
 
 def record_losses(plan: SourcePlan, files: IntArray, work: ExportWork, outcome: SourceOutcome) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from ...array import IntArray
 from ...core.interrupts import graceful
 from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeError, printable
-from ...video.engine.engine import Engine, available_cores
+from ...video.engine.engine import available_cores
 from ...video.packet_index import PacketIndex
 from ...video.reader import VideoReader
 from ...writers.files import write_whole
@@ -31,7 +31,7 @@ from ..plan.request import ExportRequest, Options
 from ..plan.source_plan import SourcePlan, check_told_apart, first_existing, make_plan
 from ..terminal.progress import progress_bar
 from ..terminal.shard import of_shard
-from .frames import ExportWork, SourceOutcome
+from .frames import ExportWork, SourceOutcome, in_parallel
 from .report import ExportReport
 from .source import export_source
 from .while_indexing import export_while_indexing
@@ -269,24 +269,18 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
     frames = sum(len(files) * plan.frames.shape[1] for plan, files in zip(plans, todo, strict=True))
     at_once = max(1, min(jobs, len(plans)))
     stop, devices = threading.Event(), run.request.devices
-    with progress_bar("Exporting", frames, "frames", len(planned)) as bar, Engine(at_once) as engine:
+    with progress_bar("Exporting", frames, "frames", len(planned)) as bar:
         work = ExportWork(run.request, max(1, jobs // at_once), run.manifest, bar, stop)
 
         def job(number: int) -> SourceOutcome:
-            try:
-                device = devices[number % len(devices)]
-                outcome = export_source(
-                    plans[number], todo[number], run.sheet_frames(plans[number], number), work, device
-                )
-            except BaseException:
-                stop.set()
-                raise
+            device = devices[number % len(devices)]
+            shown = run.sheet_frames(plans[number], number)
+            outcome = export_source(plans[number], todo[number], shown, work, device)
             if outcome.error is not None and run.raises:
                 stop.set()
             return outcome
 
-        outcomes = engine.map(job, range(len(plans)))
-        try:
+        with in_parallel(job, range(len(plans)), at_once, stop) as outcomes:
             for source, plan in planned:
                 if isinstance(plan, SeqpipeError):
                     run.show(Panel(source, "", errors=[plan.fact]))
@@ -294,9 +288,6 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
                 else:
                     _conclude(plan, next(outcomes), run)
                 bar.finish_input()
-        finally:
-            # Stop the threads: the engine joins them at the end of the block.
-            stop.set()
 
 
 def _conclude(plan: SourcePlan, outcome: SourceOutcome, run: _ExportRun) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from ...core.interrupts import graceful
 from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeError
 from ...video.device import Device
-from ...video.engine.engine import Engine, available_cores
+from ...video.engine.engine import available_cores
 from ...video.index.open import open_index
 from ...writers.job import WriteJob
 from ...writers.members import MemberEncoder, SampleFiles
@@ -26,7 +26,7 @@ from ..output.manifest import Manifest, ManifestRow
 from ..plan.request import ExportRequest, Options
 from ..plan.source_plan import SourcePlan, check_collisions, make_plan
 from ..terminal.progress import progress_bar
-from .frames import ExportWork, SourceOutcome
+from .frames import ExportWork, SourceOutcome, in_parallel
 from .report import ExportReport
 from .source import assembler_of, decoded
 
@@ -116,27 +116,21 @@ def _write_all(
     at_once = max(1, min(jobs, len(units)))
     stop, manifest = threading.Event(), Manifest(None, listener=report.row)
     inputs = sum(len(job.samples(unit)) for unit in units)
-    with progress_bar("Exporting", inputs, "inputs", inputs) as bar, Engine(at_once) as engine:
+    with progress_bar("Exporting", inputs, "inputs", inputs) as bar:
         work = ExportWork(request, max(1, jobs // at_once), manifest, bar, stop)
 
         def write(unit: int) -> _Unit:
             if stop.is_set():
                 return _Unit()
-            try:
-                device = request.devices[unit % len(request.devices)]
-                return _write_unit(job, unit, [items[number] for number in job.samples(unit)], work, device)
-            except BaseException:
-                stop.set()
-                raise
+            device = request.devices[unit % len(request.devices)]
+            return _write_unit(job, unit, [items[number] for number in job.samples(unit)], work, device)
 
-        try:
-            for done in engine.map(write, units):
+        with in_parallel(write, units, at_once, stop) as results:
+            for done in results:
                 for row in done.rows:
                     manifest.add(row)
                 for error in done.errors:
                     report.error(error)
-        finally:
-            stop.set()
 
 
 @dataclass

@@ -18,7 +18,7 @@ import numpy as np
 from ...core.interrupts import graceful
 from ...errors import OutputError, ParameterError, SeqpipeError, printable
 from ...sequence import Sequence
-from ...video.engine.engine import Engine, available_cores
+from ...video.engine.engine import available_cores
 from ...volume.axes import AXES
 from ...volume.formats.write import content
 from ...volume.reader import VolumeReader
@@ -33,6 +33,7 @@ from ..job.record import OptionDigests, read_entries, record_options, source_key
 from ..output.manifest import Manifest, ManifestRow, manifest_format, read_rows
 from ..terminal.progress import progress_bar, say
 from ..terminal.shard import path_of_shard
+from .frames import in_parallel
 from .report import ExportReport
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def _export(
     """Export volumes in parallel, each in a thread that holds the whole volume."""
     files = sum(len(job.names) for job in jobs) - len(done)
     threads, stop = max(1, min(options.jobs or available_cores(), len(jobs))), threading.Event()
-    with progress_bar("Exporting", files, "files", len(jobs)) as bar, Engine(threads) as engine:
+    with progress_bar("Exporting", files, "files", len(jobs)) as bar:
 
         def export(job: _Job) -> SeqpipeError | None:
             try:
@@ -298,22 +299,19 @@ def _export(
                     manifest.add(_row(job, file, image, size))
                     bar.advance(1)
             except OutputError:
-                stop.set()
                 raise
             except SeqpipeError as error:
                 return error
             return None
 
-        try:
-            for job, error in zip(jobs, engine.map(export, jobs), strict=True):
+        with in_parallel(export, jobs, threads, stop) as errors:
+            for job, error in zip(jobs, errors, strict=True):
                 if error is not None:
                     manifest.add(ManifestRow(source=job.input.path, status="failed", error=error.fact))
                     if options.on_error == "raise":
                         raise error
                     report.error(error)
                 bar.finish_input()
-        finally:
-            stop.set()  # the engine joins its threads at the end of the block
 
 
 def _row(job: _Job, file: int, image: Sequence, size: int) -> ManifestRow:
