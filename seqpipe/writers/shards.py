@@ -108,8 +108,8 @@ class ParquetShard:
         Raises:
             OutputError: a part has the name of a column.
         """
-        values = {name: value for name, value in row.items() if name not in _OF_FOLDERS}
-        result: dict[str, Any] = {**values, "key": key}
+        values = {name: _in_utf8(value) for name, value in row.items() if name not in _OF_FOLDERS}
+        result: dict[str, Any] = {**values, "key": _in_utf8(key)}
         for member, content in zip(sample.members, contents, strict=True):
             if member.part in values:
                 raise OutputError(
@@ -160,6 +160,11 @@ class ParquetShard:
                 self._file, pyarrow.schema({"sample": pyarrow.int64(), "key": pyarrow.string()})
             )
         self._writer.close()
+
+
+def _in_utf8(value: Any) -> Any:
+    """Return a text with bytes that are not UTF-8 escaped, as in names of files; other values as they are."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
 
 
 def _member_suffix(part: str, position: int | None, ending: str, lead: str) -> str:
