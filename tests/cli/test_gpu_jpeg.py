@@ -83,7 +83,11 @@ def gpu(monkeypatch):
 
 
 def told(caplog):
-    return [record.getMessage() for record in caplog.records if record.name.startswith(("seqpipe.cli", "seqpipe.writers"))]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith(("seqpipe.cli", "seqpipe.writers"))
+    ]
 
 
 def test_frames_stay_on_the_gpu_and_are_encoded_together(run, tmp_path, codec, gpu):
