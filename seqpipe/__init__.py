@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .dataset.volumes import cases, volumes
     from .dataset.zipped import zip  # noqa: A004  named as Python's
     from .ops import operator
+    from .sampling.buckets import Bucket
     from .sequence import Batch, Sequence
     from .video.convert.output import OutputSpec
     from .video.device import DecodeChoice
@@ -57,6 +58,7 @@ __all__ = [
     "Aggregate",
     "BackendError",
     "Batch",
+    "Bucket",
     "Cache",
     "Clip",
     "DamagedSourceError",
@@ -110,6 +112,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "Aggregate": "dataset.aggregate",
     "Batch": "sequence",
+    "Bucket": "sampling.buckets",
     "Cache": "dataset.options",
     "Clip": "dataset.takes",
     "Dataset": "dataset.dataset",

@@ -51,7 +51,7 @@ def samples_at(dataset: Any, indices: IntArray, epoch: int) -> Samples:
 
 
 def _read(dataset: Any, indices: IntArray, epoch: int, *, stack: bool) -> ReadResult:
-    plan = dataset.source.plan(epoch, indices, dataset.absorbed.heads)
+    plan = dataset.source.plan(epoch, indices, dataset.heads_of(indices))
     result: ReadResult = dataset.source.finish(dataset.source.begin(plan, stack=stack))
     return result
 

@@ -14,6 +14,7 @@ from ..core.param import check_list
 from ..errors import ParameterError, StateError, described_type
 from ..pipeline.fusion import Fuse
 from ..readers.params import TORCH_ADAPTER, check_index
+from ..sampling.buckets import Bucket
 from ..sampling.params import EPOCH, check_shard
 from ..video.device import parse_device
 from .arrays import ArrayBatches, PixelLayout, check_pixel_layout, jax_array, numpy_array
@@ -109,7 +110,9 @@ class Dataset(Definition):
             check_pickles(function, "apply()")
         return self._with_step(Function(function, CallPool(count, "apply()") if count else None))
 
-    def batch(self, size: int, *, last: Last = "partial", ragged: Ragged = "list") -> Dataset:
+    def batch(
+        self, size: int, *, last: Last = "partial", ragged: Ragged = "list", bucket: Bucket | None = None
+    ) -> Dataset:
         """Join samples to batches, parts by name with the axis N in front.
 
         Args:
@@ -117,9 +120,13 @@ class Dataset(Definition):
             last: incomplete last batch: "partial" returns it short, "drop" leaves it out (on all ranks alike), "fill"
                 completes it with the first samples of the rank's epoch, "pad" repeats its last sample.
             ragged: samples of different shapes: a "list", or "pad" to one size with a part ``mask``.
+            bucket: plans batches of samples of one shape, or of a budget of tokens, before anything is decoded. The
+                policy ``last`` then applies to the last batch of each bucket, and states count batches.
+                ``ds.buckets.report()`` tells how full they are.
 
         Raises:
-            ParameterError: an argument is out of bounds, or :meth:`batch` was called before.
+            ParameterError: an argument is out of bounds, :meth:`batch` was called before, or the sizes of samples are
+                not known or fit no bucket.
         """
         if self.batch_size is not None:
             raise self._wrong(
@@ -128,9 +135,15 @@ class Dataset(Definition):
                 advice="Choose one size: the samples are batched once",
             )
         last, ragged = LAST.check(last), RAGGED.check(ragged)
-        return self._replaced(
-            batch_size=SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged
+        if not isinstance(bucket, Bucket | None):
+            raise self._wrong(f"bucket is {described_type(bucket)}", allowed="seqpipe.Bucket(…)")
+        result = self._replaced(
+            batch_size=SIZE.check(size), batched_at=len(self.steps), last=last, ragged=ragged, bucket=bucket
         )
+        if bucket is not None and hasattr(self.source, "dealt"):
+            raise self._wrong("bucket= of a feed", advice="Its samples are not known beforehand; use items()")
+        assert bucket is None or result.buckets is not None  # raises now, not at the first batch
+        return result
 
     def shard(self, rank: int, world: int, *, even: bool = False, stick: bool = False) -> Dataset:
         """Read one of ``world`` disjoint parts of every epoch.

@@ -117,6 +117,10 @@ class Dealt(BatchSource):
     def __post_init__(self) -> None:
         self.name, self.parts = self.source.name, ("samples",)
 
+    def heads_of(self, indices: IntArray) -> Heads:  # noqa: ARG002  alike for all samples
+        """Return what the source applies to the samples of a batch."""
+        return self.heads
+
     def steps(self, epoch: int) -> BatchSteps:
         """Return the division of an epoch, or of what remains of it, into batches."""
         share = self.order.share(
@@ -136,7 +140,8 @@ class Dealt(BatchSource):
         steps = self.steps(self._epoch)
         if not steps.holds(first):
             return None
-        plan = self.source.plan(self._epoch, steps.indices(first), self.heads)
+        indices = steps.indices(first)
+        plan = self.source.plan(self._epoch, indices, self.heads_of(indices))
         self._planned = first, plan
         return plan
 

@@ -10,24 +10,28 @@ from weakref import ref
 
 import numpy as np
 
+from ..array import IntArray
 from ..core.cached import cached_property
 from ..core.closing import Closing
+from ..errors import ParameterError
 from ..ops import Type
 from ..pipeline.executor import Executor
 from ..pipeline.fusion import Fuse
 from ..readers.params import bytes_ahead
 from ..readers.report import Report
 from ..sampling import fingerprint
+from ..sampling.buckets import Bucket, Buckets
 from ..sampling.dealing import History, SampleOrder
 from ..video.device import parse_device
 from .absorbing import Absorbed, absorbed
+from .bucketing import BucketedBatches, FitStage, buckets_of, fitted
 from .compute import Computation
 from .dealt import Dealt, Last
 from .describe import explained, written
 from .epoch import finished
 from .params import Ragged
 from .samples import Samples
-from .source import SampleSource
+from .source import Heads, SampleSource
 from .stages import DatasetStage, Function, OperatorStage, TransferStage, stages_of, with_padding
 
 __all__ = ["Definition"]
@@ -46,6 +50,7 @@ class Definition(Closing):
         batch_size: samples in a batch; None without ``batch``.
         last: policy for an incomplete last batch.
         ragged: samples of different shapes: a "list", or "pad" to one size with a mask.
+        bucket: how the samples of a batch get one shape; None for batches of neighbors.
         rank: number of this process.
         world: number of processes that share every epoch.
         even: whether all ranks get equally many samples.
@@ -61,6 +66,7 @@ class Definition(Closing):
     batch_size: int | None = None
     last: Last = "partial"
     ragged: Ragged = "list"
+    bucket: Bucket | None = None
     rank: int = 0
     world: int = 1
     even: bool = False
@@ -134,7 +140,40 @@ class Definition(Closing):
             shuffle=order.shuffle,
             unit=[order.unit, order.mix, order.mixes],
             **({"chain": chain} if chain else {}),
+            **({} if self.bucket is None else {"bucket": [self.batch_size, self.bucket.facts]}),
         )
+
+    @cached_property
+    def buckets(self) -> Buckets | None:
+        """The buckets of all samples, whose ``report()`` tells how full batches are; None without ``bucket``."""
+        if self.bucket is None:
+            return None
+        return buckets_of(self.bucket, self.source, self.batch_size or 1)
+
+    @cached_property
+    def _fitted(self) -> tuple[Absorbed, ...]:
+        """For buckets with shapes: what the source applies to the samples of each; empty if it resizes nothing."""
+        if self.buckets is None or self.bucket is None or self.bucket.shapes is None:
+            return ()
+        return fitted(self.stages, self.buckets, self.source, self.fusing)
+
+    def heads_of(self, indices: IntArray) -> Heads:
+        """Return what the source applies while it reads samples.
+
+        Raises:
+            ParameterError: the samples are of several buckets, which are resized to different shapes.
+        """
+        if self.buckets is None or not self._fitted:
+            return self.absorbed.heads
+        numbers = np.unique(self.buckets.numbers[indices]).tolist()
+        if len(numbers) > 1:
+            raise ParameterError(
+                f"samples of {len(numbers)} buckets in one batch",
+                source="Dataset",
+                allowed="samples of one bucket",
+                advice="Read them one by one: ds.sample(index)",
+            )
+        return self._fitted[numbers[0]].heads
 
     @cached_property
     def stages(self) -> tuple[DatasetStage, ...]:
@@ -149,6 +188,10 @@ class Definition(Closing):
             steps = self.steps[: self.batched_at]
             before = sum(len(one.chain.ops) if isinstance(one, OperatorStage) else 1 for one in steps)
             stages = with_padding(stages, before, getattr(self.source, "fill", 0))
+        if self._fitted:
+            return self._fitted[0]
+        if self.buckets is not None and self.bucket is not None and self.bucket.shapes is not None:
+            stages = (FitStage(self.buckets), *stages)
         return absorbed(stages, self.source, self.fusing)
 
     def explain(self) -> str:
@@ -178,22 +221,20 @@ class Definition(Closing):
         own = getattr(self.source, "dealt", None)  # a source that is read from front to back
         if own is not None:
             return own(self.batch_size or 1, self.rank, self.world, limit)
-        return Dealt(
-            self.source,
-            self.order,
-            self.absorbed.heads,
-            self.rank,
-            self.world,
-            self.batch_size or self._group(limit),
-            last=self.last,
-            even=self.even,
-            stick=self.stick,
-            single=self.is_single or bool(self.by_sample),
-            limit_bytes=limit,
-            done=done,
-            turn=turn,
-            told=self._told,
-        )
+        options: dict[str, Any] = {
+            "last": self.last,
+            "even": self.even,
+            "stick": self.stick,
+            "single": self.is_single or bool(self.by_sample),
+            "limit_bytes": limit,
+            "done": done,
+            "turn": turn,
+            "told": self._told,
+        }
+        given = self.source, self.order, self.absorbed.heads, self.rank, self.world
+        if self.buckets is not None:
+            return BucketedBatches(*given, 1, **options, buckets=self.buckets, fitted=self._fitted)
+        return Dealt(*given, self.batch_size or self._group(limit), **options)
 
     def _group(self, limit: int) -> int:
         """Return the number of single samples that are read together: fewer where two groups exceed the limit."""
@@ -243,7 +284,11 @@ class Definition(Closing):
 
     def __getstate__(self) -> dict[str, Any]:
         # executors belong to their process, and what is absorbed follows from the steps
-        return {name: value for name, value in self.__dict__.items() if name not in ("_open", "absorbed")}
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("_open", "absorbed", "_fitted")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _open=[])

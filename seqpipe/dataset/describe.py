@@ -43,7 +43,7 @@ def written(
     """
     lines = [repr(step) for step in steps]
     if batched_at is not None:
-        kept = {"last": "partial", "ragged": "list"}
+        kept = {"last": "partial", "ragged": "list", "bucket": None}
         changed = "".join(f", {name}={options[name]!r}" for name in kept if options[name] != kept[name])
         lines.insert(batched_at, f".batch({options['batch_size']}{changed})")
     if options["world"] > 1:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
 from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError, described_type, warn_caller
 from ..ops import Type
@@ -133,6 +135,13 @@ class ClipSource:
         image = Type("images", self.output.layout, self.output.dtype, self.device, shape)
         columns = {column_part(name, ("image",)): Type() for name in self.columns}
         return {"image": image, **types, **columns}
+
+    def sizes(self) -> IntArray:
+        """Return (frames, height, width) of each sample, from the catalog."""
+        catalog, videos = self._selection.catalog, self._selection.videos_of(np.arange(self.size))
+        letters = self.output.layout.replace("F", "")
+        shapes = np.array(catalog.shapes, np.int64)[:, [letters.index("H"), letters.index("W")]]
+        return np.column_stack([catalog.lengths[videos], shapes[catalog.shape[videos]]])
 
     @property
     def facts(self) -> Mapping[str, object]:

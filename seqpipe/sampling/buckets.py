@@ -98,7 +98,7 @@ class Bucket:
                     f"token_budget={self.token_budget} is smaller than one sample of {_text(shapes[number])}",
                     f"at least {int(tokens[number])}",
                 )
-        return Buckets(shapes, numbers, np.maximum(capacities, 1), tokens)
+        return Buckets(shapes, numbers, np.maximum(capacities, 1), tokens, self.token_budget)
 
     def _nearest(self, sizes: IntArray) -> IntArray:
         """Return the shape that each sample is resized to."""
@@ -119,15 +119,17 @@ class Buckets:
         numbers: the bucket of each sample.
         capacities: samples in a batch of each bucket.
         tokens: tokens of a sample of each bucket.
+        token_budget: most tokens in a batch; None for as many as ``capacities`` give.
     """
 
     shapes: IntArray
     numbers: IntArray
     capacities: IntArray
     tokens: IntArray
+    token_budget: int | None = None
 
-    def report(self, budget: int | None = None) -> list[Mapping[str, object]]:
-        """Return what each bucket holds: shape, samples, batches, samples in a batch, and the share of the budget."""
+    def report(self) -> list[Mapping[str, object]]:
+        """Return what each bucket holds: shape, samples, batches, samples in a batch, and how full they are."""
         counts = np.bincount(self.numbers, minlength=len(self.shapes))
         rows: list[Mapping[str, object]] = []
         for shape, count, capacity, tokens in zip(
@@ -135,7 +137,9 @@ class Buckets:
         ):
             batches = -(-int(count) // int(capacity))
             full = (
-                int(count) * int(tokens) / (batches * (budget or int(capacity * tokens))) if batches else 0.0
+                int(count) * int(tokens) / (batches * (self.token_budget or int(capacity * tokens)))
+                if batches
+                else 0.0
             )
             rows.append(
                 {

@@ -66,7 +66,7 @@ def test_a_sample_goes_to_the_nearest_aspect_ratio(height, width, shapes):
 
 def test_the_report_says_how_full_batches_are():
     buckets = Bucket(token_budget=10, token=(1, 8, 8)).assigned(np.array([[4, 8, 8]] * 5 + [[8, 8, 8]]), 8)
-    assert buckets.report(10) == [
+    assert buckets.report() == [
         {"shape": (4, 8, 8), "samples": 5, "batches": 3, "batch_size": 2, "fill": 0.6667},
         {"shape": (8, 8, 8), "samples": 1, "batches": 1, "batch_size": 1, "fill": 0.8},
     ]

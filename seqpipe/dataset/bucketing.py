@@ -1,0 +1,166 @@
+"""Batches of buckets: samples of one shape, resized while they are read where the buckets give shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..array import IntArray
+from ..errors import ParameterError
+from ..ops import Chain, Crop, Resize
+from ..parts import Part
+from ..pipeline.fusion import Fuse
+from ..sampling.buckets import Bucket, BucketPlan, Buckets, bucketed
+from ..sampling.dealing import SampleOrder, Share
+from ..sequence import Batch, Sequence
+from .absorbing import Absorbed, absorbed
+from .dealt import BatchSteps, Dealt
+from .samples import spatial
+from .source import Heads, SampleSource
+from .stages import DatasetStage, OperatorStage
+
+__all__ = ["BucketedBatches", "FitStage", "buckets_of", "fitted"]
+
+
+def buckets_of(bucket: Bucket, source: SampleSource, size: int) -> Buckets:
+    """Return the buckets of a source's samples.
+
+    Raises:
+        ParameterError: the sizes of samples are not known before they are read, or do not fit the source.
+    """
+    known: Any = getattr(source, "sizes", None)
+    sizes = bucket.sizes if bucket.sizes is not None else None if known is None else known()
+    if sizes is None:
+        raise ParameterError(
+            f"{source.name} does not know the sizes of samples before they are read",
+            source="Bucket",
+            advice="Give them: Bucket(sizes=…), an array of (frames, height, width) of each sample",
+        )
+    sizes = np.asarray(sizes, np.int64)
+    if sizes.shape != (source.size, 3) or (sizes.size and sizes.min() < 1):
+        raise ParameterError(
+            f"sizes of shape {sizes.shape}",
+            source="Bucket",
+            allowed=f"({source.size}, 3), frames, height and width of at least 1",
+        )
+    return bucket.assigned(sizes, size)
+
+
+def _fitting(height: int, width: int) -> tuple[Any, ...]:
+    """Return the operators that resize frames to cover a shape, and crop them around the center."""
+    cover = Resize(size=(height, width), mode="not_smaller")
+    return Chain(cover, Crop(crop=(height, width))).ops
+
+
+@dataclass(frozen=True)
+class FitStage:
+    """Resizing of the samples of a bucket to its shape, for sources that apply nothing while they read.
+
+    Attributes:
+        buckets: the buckets.
+    """
+
+    buckets: Buckets
+
+    def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
+        """See :class:`seqpipe.dataset.stages.DatasetStage`."""
+        number = int(self.buckets.numbers[np.atleast_1d(np.asarray(index))[0]])
+        _, height, width = self.buckets.shapes[number].tolist()
+        chain: Any = Chain.part(_fitting(height, width))
+        moving = spatial(parts)
+        if len(moving) == 1:
+            (name, value), *_ = moving.items()
+            if isinstance(value, (Batch, Sequence)) and not isinstance(value, Part):
+                return {**parts, name: chain(value, epoch=epoch, index=index)}
+        return {**parts, **chain(moving, epoch=epoch, index=index)}
+
+    @property
+    def facts(self) -> object:
+        """Nothing: the bucket is part of the fingerprint."""
+        return None
+
+    def explain(self, device: str) -> list[str]:
+        """See :class:`seqpipe.dataset.stages.DatasetStage`."""
+        return [f"resizing to the shapes of the buckets, and cropping: on {device}"]
+
+
+def fitted(
+    stages: tuple[DatasetStage, ...], buckets: Buckets, source: SampleSource, fuse: Fuse
+) -> tuple[Absorbed, ...]:
+    """Return what a source applies to the samples of each bucket; empty if it cannot resize while it reads."""
+    results = []
+    for _, height, width in buckets.shapes.tolist():
+        ops, how, rest = _fitting(height, width), "exact", stages
+        if stages and isinstance(stages[0], OperatorStage):
+            chain, rest = stages[0].chain, stages[1:]
+            ops, how = (*ops, *chain.ops), chain.fuse
+        result = absorbed((OperatorStage(Chain.part(ops, how)), *rest), source, fuse)
+        if len(getattr(result.heads["image"], "ops", ())) < len(_fitting(height, width)):
+            return ()
+        results.append(result)
+    return tuple(results)
+
+
+@dataclass(frozen=True)
+class _BucketSteps(BatchSteps):
+    """Division of a rank's share of planned batches; a position is a batch."""
+
+    plan: BucketPlan = field(kw_only=True)
+    buckets: Buckets = field(kw_only=True)
+
+    @property
+    def length(self) -> int:
+        """See :class:`BatchSteps`."""
+        return self.share.shortest if self.last == "drop" else len(self.share)
+
+    def indices(self, first: int) -> IntArray:
+        """See :class:`BatchSteps`."""
+        (number,) = self.share.indices(np.array([first])).tolist()
+        members = self.plan.batch(number)
+        bucket = int(self.buckets.numbers[members[0]])
+        missing = int(self.buckets.capacities[bucket]) - len(members)
+        if self.last == "pad":
+            return np.append(members, np.repeat(members[-1], missing))
+        if self.last == "fill":
+            alike = self.plan.members[self.buckets.numbers[self.plan.members] == bucket]
+            return np.append(members, np.resize(alike, missing))
+        return members
+
+
+@dataclass(eq=False)
+class BucketedBatches(Dealt):
+    """Batches of buckets in the order of a rank; positions and states count batches.
+
+    Attributes:
+        buckets: the buckets.
+        fitted: what the source applies to the samples of each bucket; empty for sources that apply nothing.
+    """
+
+    buckets: Buckets = field(kw_only=True)
+    fitted: tuple[Absorbed, ...] = field(default=(), kw_only=True)
+    _plans: dict[int, BucketPlan] = field(default_factory=dict, init=False)
+
+    def _plan_of(self, epoch: int) -> BucketPlan:
+        plan = self._plans.get(epoch)
+        if plan is None:
+            share = self.order.share(epoch)
+            plan = bucketed(share.indices(np.arange(len(share))), self.buckets, drop=self.last == "drop")
+            self._plans = {epoch: plan}
+        return plan
+
+    def steps(self, epoch: int) -> BatchSteps:
+        """See :class:`Dealt`."""
+        plan = self._plan_of(epoch)
+        # batches are dealt in an order of their own, so that incomplete ones are spread over the ranks
+        order = SampleOrder(size=len(plan), seed=self.order.seed, shuffle=self.order.shuffle)
+        share: Share = order.share(
+            epoch, self.rank, self.world, done=self.done, even=self.even, stick=self.stick
+        )
+        return _BucketSteps(share, 1, self.last, plan=plan, buckets=self.buckets)
+
+    def heads_of(self, indices: IntArray) -> Heads:
+        """See :class:`Dealt`."""
+        return self.fitted[int(self.buckets.numbers[indices[0]])].heads if self.fitted else self.heads

@@ -1,0 +1,133 @@
+"""Batches of buckets: one shape each, every sample once, and the same after every interruption."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import Bucket, Clip, ParameterError, StateError, ops
+from tests.dataset.sources import gist, listed, parts_of
+
+SHAPES = [(32, 32), (24, 48)]
+
+
+def _clips(size=3, bucket=None, fuse="surface", **options):
+    dataset = seqpipe.videos(listed(), Clip(4, step=3), shuffle=True, seed=4).map(ops.Flip(p=0.5)).fuse(fuse)
+    return dataset.batch(size, bucket=bucket or Bucket(), **options)
+
+
+def _indices(batches):
+    return sorted(int(index) for batch in batches for index in batch.index)
+
+
+def test_every_sample_comes_once_in_batches_of_one_shape():
+    dataset = _clips()
+    batches = list(dataset.epoch(1))
+    assert _indices(batches) == list(range(dataset.size))
+    assert len(batches) == len(dataset)
+    assert all(batch["image"].stacked is not None for batch in batches)
+    assert len({batch["image"].shape[1:] for batch in batches}) == 2
+    plain = seqpipe.videos(listed(), Clip(4, step=3), shuffle=True, seed=4).map(ops.Flip(p=0.5))
+    for batch in batches:
+        for sequence, index in zip(batch["image"], batch.index.tolist(), strict=True):
+            assert np.array_equal(sequence.numpy(), plain.sample(index, 1)["image"].numpy())
+
+
+@pytest.mark.parametrize("fuse", ["surface", "none"])
+def test_samples_are_resized_to_cover_their_shape_and_cropped(fuse):
+    dataset = _clips(bucket=Bucket(shapes=SHAPES), fuse=fuse)
+    raw = seqpipe.videos(listed(), Clip(4, step=3))
+    seen = set()
+    for batch in dataset.epoch(0):
+        height, width = batch["image"].shape[2:4]
+        seen.add((height, width))
+        fit = ops.Chain(
+            ops.Resize(size=(height, width), mode="not_smaller"),
+            ops.Crop(crop=(height, width)),
+            ops.Flip(p=0.5),
+        )
+        for sequence, index in zip(batch["image"], batch.index.tolist(), strict=True):
+            meant = fit(raw.sample(index)["image"], epoch=0, index=index).numpy()
+            most = 0 if fuse == "none" else 1
+            assert np.abs(meant.astype(int) - sequence.numpy()).max() <= most
+    assert seen <= set(SHAPES)
+    assert ("by the reader's conversion" in dataset.explain()) == (fuse == "surface")
+
+
+def test_a_budget_limits_a_batch_and_its_report_tells_the_fill():
+    dataset = _clips(size=100, bucket=Bucket(token_budget=100, token=(1, 32, 32), shapes=[(32, 64)]))
+    sizes = [len(batch.index) for batch in dataset]
+    assert max(sizes) == 12  # 8 tokens a clip
+    (row,) = dataset.buckets.report()
+    assert row["batches"] == len(sizes) == -(-dataset.size // 12)
+    assert row["fill"] == pytest.approx(dataset.size * 8 / (100 * len(sizes)), abs=1e-3)
+
+
+@pytest.mark.parametrize("shapes", [None, SHAPES])
+def test_a_state_of_every_step_continues(shapes):
+    dataset = _clips(bucket=Bucket(shapes=shapes))
+    batches = list(dataset.epoch(1))
+    for number, batch in enumerate(batches[:-1]):
+        rest = list(dataset.resume(batch.state))
+        assert [gist(one) for one in rest] == [gist(one) for one in batches[number + 1 :]]
+
+
+def test_ranks_that_come_and_go_share_the_batches():
+    dataset = _clips(size=2)
+    whole = sorted(tuple(batch.index) for batch in dataset.epoch(2))
+    first = [next(dataset.shard(rank, 2).epoch(2)) for rank in range(2)]
+    rest = [batch for rank in range(3) for batch in dataset.shard(rank, 3).resume(first[0].state)]
+    assert sorted(tuple(batch.index) for batch in [*first, *rest]) == whole
+
+
+def test_incomplete_batches_follow_the_policy():
+    full = {last: list(_clips(size=4, last=last)) for last in ("partial", "drop", "fill", "pad")}
+    assert {len(batch.index) for last in ("drop", "fill", "pad") for batch in full[last]} == {4}
+    assert len(full["drop"]) < len(full["partial"]) == len(full["fill"]) == len(full["pad"])
+
+
+def test_videos_of_different_lengths_share_no_batch():
+    dataset = seqpipe.videos(parts_of(), seqpipe.Whole(), shuffle=True).batch(2, bucket=Bucket())
+    batches = list(dataset)
+    assert all(batch["image"].stacked is not None for batch in batches)
+    assert _indices(batches) == list(range(dataset.size))
+
+
+def test_items_tell_their_sizes_and_are_resized():
+    rng = np.random.default_rng(0)
+    sides = [(40, 60), (60, 40), (48, 48)] * 3
+    pictures = [rng.integers(0, 256, (*side, 3), np.uint8) for side in sides]
+    bucket = Bucket(shapes=[(32, 48), (48, 32)], sizes=[(1, *side) for side in sides])
+    dataset = seqpipe.items({"image": pictures}, shuffle=True).batch(2, bucket=bucket)
+    for batch in dataset:
+        for sequence, index in zip(batch["image"], batch.index.tolist(), strict=True):
+            height, width = sequence.shape[:2]
+            fit = ops.Chain(
+                ops.Resize(size=(height, width), mode="not_smaller"), ops.Crop(crop=(height, width))
+            )
+            assert np.array_equal(sequence.numpy(), fit(pictures[index]))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: seqpipe.items([np.zeros((4, 4, 3), np.uint8)]).batch(2, bucket=Bucket()),
+            "does not know the sizes",
+        ),
+        (lambda: seqpipe.feed([np.zeros((4, 4, 3), np.uint8)]).batch(2, bucket=Bucket()), "bucket= of a feed"),
+        (lambda: _clips(bucket=(32, 32)), r"bucket is a tuple; allowed: seqpipe.Bucket\(…\)"),
+        (lambda: _clips(bucket=Bucket(sizes=[(1, 2, 3)])), r"sizes of shape \(1, 3\); allowed: \(26, 3\)"),
+        (lambda: _clips(bucket=Bucket(shapes=SHAPES)).read(range(26)), "samples of 2 buckets in one batch"),
+    ],
+)
+def test_buckets_that_cannot_be_are_named(make, said):
+    with pytest.raises(ParameterError, match=said):
+        make()
+
+
+def test_a_state_of_other_buckets_is_refused():
+    state = next(iter(_clips())).state
+    with pytest.raises(StateError, match="bucket"):
+        _clips(size=4).resume(state)
