@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqpipe.errors import ParameterError
-from seqpipe.sampling import BatchPlan, EpochOrder
+from seqpipe.sampling import EpochOrder
 from seqpipe.sampling.params import check_shard
 
 sizes = st.integers(0, 200)
@@ -161,62 +161,3 @@ def test_failures_are_named(call, message):
 
 def test_numpy_integers_are_integers():
     assert check_shard((np.int64(1), np.int32(4))) == (1, 4)
-
-
-def model_batches(length, size, last, start):
-    """Positions dealt out one by one."""
-    batches, batch = [], []
-    for position in range(start, length):
-        batch.append(position)
-        if len(batch) == size:
-            batches.append(batch)
-            batch = []
-    if batch and last == "fill":
-        position = 0
-        while len(batch) < size:
-            batch.append(position)
-            position = (position + 1) % length
-    return batches + [batch] * bool(batch and last != "drop")
-
-
-lasts = st.sampled_from(["partial", "drop", "fill"])
-
-
-@given(st.integers(0, 60), st.integers(1, 25), lasts, st.data())
-def test_batches_are_those_of_the_model(length, size, last, data):
-    start = data.draw(st.integers(0, length))
-    plan = BatchPlan(length=length, batch_size=size, last_batch=last, start=start)
-    model = model_batches(length, size, last, start)
-    assert plan.count == len(model)
-    assert [positions.tolist() for positions in plan] == model
-
-
-@given(st.integers(1, 60), st.integers(1, 25), lasts)
-def test_an_epoch_resumed_after_any_batch_goes_on_with_the_same_batches(length, size, last):
-    plan = BatchPlan(length=length, batch_size=size, last_batch=last)
-    whole = [positions.tolist() for positions in plan]
-    for batch in range(plan.count):
-        rest = BatchPlan(length=length, batch_size=size, last_batch=last, start=plan.end(batch))
-        assert [positions.tolist() for positions in rest] == whole[batch + 1 :]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: BatchPlan(length=9, batch_size=0),
-            r"batch_size=0 is not valid; allowed: .* from 1 to 10000000 samples",
-        ),
-        (lambda: BatchPlan(length=9, last_batch="pad"), r"last_batch='pad' .* 'partial', 'drop', 'fill'"),
-        (lambda: BatchPlan(length=9, start=10), r"start=10 is not valid; allowed: 0 to 9"),
-        (lambda: BatchPlan(length=-1), r"length=-1 is not valid"),
-        (lambda: BatchPlan(length=9, batch_size=4).positions(3), r"batch=3 is not valid; allowed: 0 to 2"),
-        (
-            lambda: BatchPlan(length=3, batch_size=4, last_batch="drop").positions(0),
-            r"none, no batch is left",
-        ),
-    ],
-)
-def test_impossible_batches_are_named(call, message):
-    with pytest.raises(ParameterError, match=message):
-        call()
