@@ -44,7 +44,7 @@ def test_one_position_is_one_of_many(size, world, epoch, shuffle, stick):
         samples = order.samples(epoch)
         assert len(samples) == order.length(epoch)
         for position in range(0, len(samples), 7):
-            assert order.sample(epoch, position) == samples[position]
+            assert order.samples(epoch, np.array([position])).tolist() == [samples[position]]
         backwards = np.arange(len(samples))[::-1]
         assert order.samples(epoch, backwards).tolist() == samples[::-1].tolist()
 
@@ -93,19 +93,6 @@ def test_without_shuffling_the_order_is_the_data_s():
     assert [order.samples(0).tolist() for order in ranks(7, 3)] == [[0, 1], [2, 3], [4, 5, 6]]
 
 
-@given(sizes, worlds, epochs, flags, flags)
-def test_even_ranks_are_equally_long_and_lose_nothing(size, world, epoch, shuffle, stick):
-    if size < world:
-        return
-    evens = ranks(size, world, shuffle=shuffle, stick_to_shard=stick, even=True)
-    plains = ranks(size, world, shuffle=shuffle, stick_to_shard=stick)
-    for even, plain in zip(evens, plains, strict=True):
-        samples, own = even.samples(epoch).tolist(), plain.samples(epoch).tolist()
-        assert len(samples) == even.length(epoch) == -(-size // world)
-        assert samples[: len(own)] == own
-        assert samples[len(own) :] == own[: len(samples) - len(own)]
-
-
 def test_another_process_has_the_same_order():
     drawn = "EpochOrder(size=5000, shuffle=True, seed=8).samples(3)[:9].tolist()"
     code = f"from seqpipe.sampling import EpochOrder; print({drawn})"
@@ -139,16 +126,15 @@ def test_a_billion_samples_cost_nothing_until_asked_for():
         (lambda: EpochOrder(size=5, shuffle=1), r"shuffle=1 is not valid; allowed: True or False"),
         (lambda: EpochOrder(size=5, seed="x"), r"seed='x' is not valid"),
         (
-            lambda: EpochOrder(size=3, shard=(0, 4), even=True),
-            r"3 samples .* evenly by 4 ranks; allowed: at least 4",
-        ),
-        (
-            lambda: EpochOrder(size=5).sample(0, 5),
+            lambda: EpochOrder(size=5).samples(0, np.array([5])),
             r"position=5 is not valid in epoch 0 of rank 0; allowed: 0 to 4",
         ),
-        (lambda: EpochOrder(size=5).sample(0, -1), r"position=-1 is not valid"),
-        (lambda: EpochOrder(size=5).sample(-1, 0), r"epoch=-1 is not valid"),
-        (lambda: EpochOrder(size=1, shard=(0, 2)).sample(0, 0), r"none, the rank has no samples"),
+        (lambda: EpochOrder(size=5).samples(0, np.array([-1])), r"position=-1 is not valid"),
+        (lambda: EpochOrder(size=5).samples(-1, np.array([0])), r"epoch=-1 is not valid"),
+        (
+            lambda: EpochOrder(size=1, shard=(0, 2)).samples(0, np.array([0])),
+            r"none, the rank has no samples",
+        ),
         (lambda: check_shard((0.5, 2)), r"shard=\(0\.5, 2\) is not valid"),
         (lambda: check_shard(3), r"shard=3 is not valid"),
         (lambda: check_shard((0, 1, 2)), r"shard=\(0, 1, 2\) is not valid"),
