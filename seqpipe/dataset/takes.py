@@ -23,7 +23,6 @@ __all__ = [
     "VideoTake",
     "VolumeTake",
     "Whole",
-    "in_reader_words",
     "in_words_of",
 ]
 
@@ -77,7 +76,7 @@ class Clip(Brief):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
-        return in_reader_words(self)
+        return _arguments(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,7 +107,7 @@ class Segments(Brief):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
-        return in_reader_words(self)
+        return _arguments(self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,10 +125,10 @@ class Every(Brief):
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of a reader of videos."""
-        return {"sequence_length": 1, **in_reader_words(self)}
+        return {"sequence_length": 1, **_arguments(self)}
 
 
-def in_reader_words(take: Any) -> dict[str, Any]:
+def _arguments(take: Any) -> dict[str, Any]:
     """Return the fields of a take by the names of a reader's arguments."""
     return {argument: getattr(take, name) for argument, name in take.names.items()}
 

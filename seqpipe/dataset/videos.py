@@ -45,7 +45,7 @@ from .dataset import Dataset
 from .options import Decode
 from .samples import column_part, first_error
 from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
-from .takes import Clip, Every, Segments, VideoTake, Whole, in_reader_words, in_words_of
+from .takes import Clip, Every, Segments, VideoTake, Whole, in_words_of
 
 __all__ = ["ClipSource", "folders", "listing", "videos"]
 
@@ -435,21 +435,17 @@ class _Sampling:
         """Check arguments, before any file is touched."""
         spec = check_output(OutputSpec() if output is None else output)
         with in_words_of(take):
-            arguments = in_reader_words(take) if isinstance(take, Whole) else take.arguments()
-            fill = check_fill(arguments.pop("fill_value", 0), spec)
-            least = MIN_FRAMES.check(arguments.pop("min_frames", None))
-            REPEATS.check(arguments.pop("repeats", 1))
-            if CLIPS_TOGETHER.check(arguments.pop("clips_together", False)) and not getattr(
+            fill = check_fill(getattr(take, "fill", 0), spec)
+            least = MIN_FRAMES.check(getattr(take, "min_frames", None))
+            longest = MAX_FRAMES.check(getattr(take, "max_frames", None))
+            REPEATS.check(getattr(take, "repeats", 1))
+            if CLIPS_TOGETHER.check(getattr(take, "together", False)) and not getattr(
                 take, "per_video", None
             ):
                 raise ParameterError(
                     "together=True has no meaning without per_video", advice="Give per_video too"
                 )
-            if isinstance(take, Whole):
-                sampler: Sampler = WholeSpans(stride=take.stride, fps=take.fps)
-            else:
-                sampler = choose_sampler(**arguments)
-            longest = MAX_FRAMES.check(getattr(take, "max_frames", None))
+            sampler = _sampler_of(take)
         seed, shuffle = SEED.check(seed), SHUFFLE.check(shuffle)
         return cls(take, sampler, spec, fill, least, longest, seed, shuffle, ON_ERROR.check(on_error))
 
@@ -482,6 +478,18 @@ class _Sampling:
         fetcher = Fetcher(selection, engine, self.output, self.fill, self.on_error, self.book)
         named = listed.classes, listed.label_type
         return Dataset(ClipSource(fetcher, self.take, self.shuffle, device, *named, name))
+
+
+def _sampler_of(take: VideoTake) -> Sampler:
+    """Return what selects the frames of samples.
+
+    Raises:
+        ParameterError: a field is out of bounds, or fields exclude one another.
+    """
+    if isinstance(take, Whole):
+        return WholeSpans(stride=take.stride, fps=take.fps)
+    own = ("clips_together", "repeats", "fill_value", "min_frames")
+    return choose_sampler(**{name: value for name, value in take.arguments().items() if name not in own})
 
 
 def _checked_take(take: Any) -> VideoTake:

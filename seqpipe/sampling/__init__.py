@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ..core.lazy import on_demand
 
 if TYPE_CHECKING:
-    from .batches import BatchPlan
     from .choose import choose_sampler
     from .clip import FrameClip, Sampler, Span
     from .clock import frame_range, frames_at, span_between
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from .windows import EvenClips, MovingClips, RandomClips, Windows
 
 _LAZY = {
-    "BatchPlan": "batches",
     "EpochOrder": "order",
     "EvenClips": "windows",
     "FrameClip": "clip",
@@ -48,7 +46,6 @@ _LAZY = {
 }
 
 __all__ = [
-    "BatchPlan",
     "EpochOrder",
     "EvenClips",
     "FrameClip",

@@ -10,7 +10,7 @@ from ..array import IntArray
 from ..core.param import check_fields
 from ..errors import ParameterError
 from ..random import Permutation
-from .params import EPOCH, EVEN_SHARDS, SEED, SHUFFLE, STICK_TO_SHARD, check_shard
+from .params import EPOCH, SEED, SHUFFLE, STICK_TO_SHARD, check_shard
 
 __all__ = ["EpochOrder"]
 
@@ -41,14 +41,9 @@ class EpochOrder:
         shuffle: whether each epoch has a new random order.
         shard: ``(rank, world)``.
         stick_to_shard: whether the rank keeps its samples.
-        even: whether all ranks get equally many samples, as training in lockstep needs: a rank with one sample less
-            repeats the first sample of its epoch at the end.
-        block: number of consecutive samples, such as the clips of a video, that stay together in every epoch. Parts
-            and permutations then consist of blocks instead of samples; ``size`` is a multiple of ``block``.
 
     Raises:
-        ParameterError: a parameter is out of bounds; ``even`` is set with fewer blocks than ranks; or ``size`` is not a
-            multiple of ``block``.
+        ParameterError: a parameter is out of bounds.
     """
 
     size: int
@@ -56,53 +51,27 @@ class EpochOrder:
     shuffle: bool = False
     shard: tuple[int, int] = (0, 1)
     stick_to_shard: bool = False
-    even: bool = False
-    block: int = 1
 
     def __post_init__(self) -> None:
         check_fields(self, SEED, SHUFFLE, STICK_TO_SHARD)
-        EVEN_SHARDS.check(self.even)
-        _, world = shard = check_shard(self.shard)
-        object.__setattr__(self, "shard", shard)
+        object.__setattr__(self, "shard", check_shard(self.shard))
         if self.size < 0:
             raise ParameterError(f"size={self.size} is not valid", allowed="a whole number of at least 0")
-        if self.block < 1 or self.size % self.block:
-            raise ParameterError(
-                f"{self.size} samples are not whole blocks of {self.block}", allowed="a multiple of block"
-            )
-        if self.even and self._blocks < world:
-            raise ParameterError(
-                f"{self.size} samples cannot be shared evenly by {world} ranks",
-                allowed=f"at least {world * self.block} samples",
-                advice="Use fewer ranks, a smaller step or more clips per video",
-            )
 
     def length(self, epoch: int = 0) -> int:
         """Return the number of samples of the rank in an epoch."""
         first, end = self._part(epoch)
-        return self.longest if self.even else end - first
+        return end - first
 
     @property
     def longest(self) -> int:
         """Largest number of samples of a rank in an epoch."""
-        return -(-self._blocks // self.shard[1]) * self.block
+        return -(-self.size // self.shard[1])
 
     @property
     def shortest(self) -> int:
         """Smallest number of samples of a rank in an epoch."""
-        return self.longest if self.even else self._blocks // self.shard[1] * self.block
-
-    @property
-    def _blocks(self) -> int:
-        return self.size // self.block
-
-    def sample(self, epoch: int, position: int) -> int:
-        """Return the sample at a position, 0 to ``length(epoch) - 1``, of the rank's epoch.
-
-        Raises:
-            ParameterError: the position is outside of the epoch.
-        """
-        return int(self.samples(epoch, np.array([position]))[0])
+        return self.size // self.shard[1]
 
     def samples(self, epoch: int, positions: IntArray | None = None) -> IntArray:
         """Return the samples at positions of the rank's epoch; by default all of them.
@@ -119,8 +88,13 @@ class EpochOrder:
                 allowed=f"0 to {length - 1}" if length else "none, the rank has no samples",
             )
         first, end = self._part(epoch)
-        own = end - first
-        return self._samples_at(epoch, first, end, np.where(positions < own, positions, positions - own))
+        if not self.shuffle:
+            return first + positions
+        if self.stick_to_shard:
+            # A stream name per rank: otherwise all ranks would permute their parts in the same way.
+            name = f"shard {self.shard[0]}"
+            return first + Permutation(end - first, self.seed, name, epoch)[positions]
+        return Permutation(self.size, self.seed, "shuffle", epoch)[first + positions]
 
     def fingerprint_fields(self) -> dict[str, object]:
         """Return the fields that determine the order, without ``size``, for :func:`fingerprint`."""
@@ -129,34 +103,13 @@ class EpochOrder:
             "shuffle": self.shuffle,
             "shard": list(self.shard),
             "stick_to_shard": self.stick_to_shard,
-            "even_shards": self.even,
-            **({"block": self.block} if self.block > 1 else {}),
         }
-
-    def clauses(self) -> list[str]:
-        """Return clauses on seed and shard for a ``repr``, where they matter."""
-        shuffled = [f"shuffle seed {self.seed}"] if self.shuffle else []
-        return shuffled + ([f"shard {self.shard[0]} of {self.shard[1]}"] if self.shard[1] > 1 else [])
-
-    def _samples_at(self, epoch: int, first: int, end: int, positions: IntArray) -> IntArray:
-        if not self.shuffle:
-            return first + positions
-        blocks, within = np.divmod(positions, self.block)
-        if self.stick_to_shard:
-            # A stream name per rank: otherwise all ranks would permute their parts in the same way.
-            own = self._permutation(epoch, (end - first) // self.block, f"shard {self.shard[0]}")
-            return first + own[blocks] * self.block + within
-        every = self._permutation(epoch, self._blocks, "shuffle")
-        return every[first // self.block + blocks] * self.block + within
-
-    def _permutation(self, epoch: int, size: int, name: str) -> Permutation:
-        return Permutation(size, self.seed, name, epoch)
 
     def _part(self, epoch: int) -> tuple[int, int]:
         """Return the rank's part of the epoch, half-open."""
         rank, world = self.shard
         part = rank if self.stick_to_shard else (rank + EPOCH.check(epoch)) % world
-        return self._blocks * part // world * self.block, self._blocks * (part + 1) // world * self.block
+        return self.size * part // world, self.size * (part + 1) // world
 
 
 def _whole_numbers(positions: object) -> IntArray:

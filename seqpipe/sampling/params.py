@@ -18,7 +18,6 @@ __all__ = [
     "EVEN_SHARDS",
     "EVERY",
     "FPS",
-    "LAST_BATCH",
     "MAX_FRAMES",
     "MIN_FRAMES",
     "MIN_MOTION",
@@ -34,7 +33,6 @@ __all__ = [
     "STICK_TO_SHARD",
     "STRIDE",
     "ClipMode",
-    "LastBatch",
     "OnError",
     "SegmentMode",
     "check_shard",
@@ -42,7 +40,6 @@ __all__ = [
 
 SegmentMode: TypeAlias = Literal["random", "center", "linspace"]
 ClipMode: TypeAlias = Literal["random", "even"]
-LastBatch: TypeAlias = Literal["partial", "drop", "fill"]
 OnError: TypeAlias = Literal["raise", "skip", "substitute"]
 
 _MOST: Final = 10_000_000
@@ -104,11 +101,6 @@ STICK_TO_SHARD: Final = Param(
     name="stick_to_shard", doc="Whether a rank keeps the same samples in every epoch", kind=bool
 )
 EVEN_SHARDS: Final = Param(name="even_shards", doc="Whether all ranks get equally many samples", kind=bool)
-LAST_BATCH: Final = choice(
-    "last_batch",
-    "Policy for an incomplete last batch: returned short, dropped, or filled from the epoch's start",
-    ("partial", "drop", "fill"),
-)
 BATCH_SIZE: Final = Param(name="batch_size", doc="Samples in a batch", lo=1, hi=_MOST, unit="samples")
 MIN_FRAMES: Final = Param(
     name="min_frames", doc="Videos with fewer frames are left out", lo=1, unit="frames", optional=True

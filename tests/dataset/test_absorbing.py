@@ -105,3 +105,18 @@ def test_a_window_that_depends_on_pixels_is_cut_later():
         in ds.explain()
     )
     assert ds.absorbed.heads == {"image": None}
+
+
+def test_a_graph_behind_a_chain_continues_its_conversion():
+    def build(parts):
+        part = fn.crop(parts["image"], crop=(24, 32), crop_pos_x=fn.random.uniform(range=(0.0, 1.0), seed=1))
+        return {"image": parts["image"], "part": part, "grown": fn.resize(parts["image"], size=(50, 60))}
+
+    ds = clips().map(ops.Flip(p=0.5), ops.Crop(crop=(40, 48))).graph(build).batch(3)
+    text = ds.fuse("exact").explain()
+    assert text.startswith("1. flip → crop: by the reader's conversion")
+    assert "2. flip → crop → crop: by the reader's conversion" in text
+    assert "resize is not part of the conversion: it resamples" in text
+    for one, other in zip(ds.fuse("exact").epoch(1), ds.fuse("none").epoch(1), strict=True):
+        for name, value, expected in alike(one, other):
+            np.testing.assert_array_equal(value.numpy(), expected.numpy(), err_msg=name)

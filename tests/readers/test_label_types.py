@@ -195,5 +195,5 @@ def test_a_reader_of_a_part():
     assert sorted(seen) == [0, 1, 2]
     with pytest.raises(ParameterError, match="files is empty"):
         videos([], Segments(1))
-    with pytest.raises(ParameterError, match="videos is empty"):
+    with pytest.raises(ParameterError, match="the listing is empty"):
         videos(parts[0].where(lambda _: False), Segments(1))

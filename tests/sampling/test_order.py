@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqpipe.errors import ParameterError
-from seqpipe.sampling import BatchPlan, EpochOrder
+from seqpipe.sampling import EpochOrder
 from seqpipe.sampling.params import check_shard
 
 sizes = st.integers(0, 200)
@@ -44,7 +44,7 @@ def test_one_position_is_one_of_many(size, world, epoch, shuffle, stick):
         samples = order.samples(epoch)
         assert len(samples) == order.length(epoch)
         for position in range(0, len(samples), 7):
-            assert order.sample(epoch, position) == samples[position]
+            assert order.samples(epoch, np.array([position])).tolist() == [samples[position]]
         backwards = np.arange(len(samples))[::-1]
         assert order.samples(epoch, backwards).tolist() == samples[::-1].tolist()
 
@@ -93,19 +93,6 @@ def test_without_shuffling_the_order_is_the_data_s():
     assert [order.samples(0).tolist() for order in ranks(7, 3)] == [[0, 1], [2, 3], [4, 5, 6]]
 
 
-@given(sizes, worlds, epochs, flags, flags)
-def test_even_ranks_are_equally_long_and_lose_nothing(size, world, epoch, shuffle, stick):
-    if size < world:
-        return
-    evens = ranks(size, world, shuffle=shuffle, stick_to_shard=stick, even=True)
-    plains = ranks(size, world, shuffle=shuffle, stick_to_shard=stick)
-    for even, plain in zip(evens, plains, strict=True):
-        samples, own = even.samples(epoch).tolist(), plain.samples(epoch).tolist()
-        assert len(samples) == even.length(epoch) == -(-size // world)
-        assert samples[: len(own)] == own
-        assert samples[len(own) :] == own[: len(samples) - len(own)]
-
-
 def test_another_process_has_the_same_order():
     drawn = "EpochOrder(size=5000, shuffle=True, seed=8).samples(3)[:9].tolist()"
     code = f"from seqpipe.sampling import EpochOrder; print({drawn})"
@@ -139,16 +126,15 @@ def test_a_billion_samples_cost_nothing_until_asked_for():
         (lambda: EpochOrder(size=5, shuffle=1), r"shuffle=1 is not valid; allowed: True or False"),
         (lambda: EpochOrder(size=5, seed="x"), r"seed='x' is not valid"),
         (
-            lambda: EpochOrder(size=3, shard=(0, 4), even=True),
-            r"3 samples .* evenly by 4 ranks; allowed: at least 4",
-        ),
-        (
-            lambda: EpochOrder(size=5).sample(0, 5),
+            lambda: EpochOrder(size=5).samples(0, np.array([5])),
             r"position=5 is not valid in epoch 0 of rank 0; allowed: 0 to 4",
         ),
-        (lambda: EpochOrder(size=5).sample(0, -1), r"position=-1 is not valid"),
-        (lambda: EpochOrder(size=5).sample(-1, 0), r"epoch=-1 is not valid"),
-        (lambda: EpochOrder(size=1, shard=(0, 2)).sample(0, 0), r"none, the rank has no samples"),
+        (lambda: EpochOrder(size=5).samples(0, np.array([-1])), r"position=-1 is not valid"),
+        (lambda: EpochOrder(size=5).samples(-1, np.array([0])), r"epoch=-1 is not valid"),
+        (
+            lambda: EpochOrder(size=1, shard=(0, 2)).samples(0, np.array([0])),
+            r"none, the rank has no samples",
+        ),
         (lambda: check_shard((0.5, 2)), r"shard=\(0\.5, 2\) is not valid"),
         (lambda: check_shard(3), r"shard=3 is not valid"),
         (lambda: check_shard((0, 1, 2)), r"shard=\(0, 1, 2\) is not valid"),
@@ -161,62 +147,3 @@ def test_failures_are_named(call, message):
 
 def test_numpy_integers_are_integers():
     assert check_shard((np.int64(1), np.int32(4))) == (1, 4)
-
-
-def model_batches(length, size, last, start):
-    """Positions dealt out one by one."""
-    batches, batch = [], []
-    for position in range(start, length):
-        batch.append(position)
-        if len(batch) == size:
-            batches.append(batch)
-            batch = []
-    if batch and last == "fill":
-        position = 0
-        while len(batch) < size:
-            batch.append(position)
-            position = (position + 1) % length
-    return batches + [batch] * bool(batch and last != "drop")
-
-
-lasts = st.sampled_from(["partial", "drop", "fill"])
-
-
-@given(st.integers(0, 60), st.integers(1, 25), lasts, st.data())
-def test_batches_are_those_of_the_model(length, size, last, data):
-    start = data.draw(st.integers(0, length))
-    plan = BatchPlan(length=length, batch_size=size, last_batch=last, start=start)
-    model = model_batches(length, size, last, start)
-    assert plan.count == len(model)
-    assert [positions.tolist() for positions in plan] == model
-
-
-@given(st.integers(1, 60), st.integers(1, 25), lasts)
-def test_an_epoch_resumed_after_any_batch_goes_on_with_the_same_batches(length, size, last):
-    plan = BatchPlan(length=length, batch_size=size, last_batch=last)
-    whole = [positions.tolist() for positions in plan]
-    for batch in range(plan.count):
-        rest = BatchPlan(length=length, batch_size=size, last_batch=last, start=plan.end(batch))
-        assert [positions.tolist() for positions in rest] == whole[batch + 1 :]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda: BatchPlan(length=9, batch_size=0),
-            r"batch_size=0 is not valid; allowed: .* from 1 to 10000000 samples",
-        ),
-        (lambda: BatchPlan(length=9, last_batch="pad"), r"last_batch='pad' .* 'partial', 'drop', 'fill'"),
-        (lambda: BatchPlan(length=9, start=10), r"start=10 is not valid; allowed: 0 to 9"),
-        (lambda: BatchPlan(length=-1), r"length=-1 is not valid"),
-        (lambda: BatchPlan(length=9, batch_size=4).positions(3), r"batch=3 is not valid; allowed: 0 to 2"),
-        (
-            lambda: BatchPlan(length=3, batch_size=4, last_batch="drop").positions(0),
-            r"none, no batch is left",
-        ),
-    ],
-)
-def test_impossible_batches_are_named(call, message):
-    with pytest.raises(ParameterError, match=message):
-        call()
