@@ -73,8 +73,6 @@ Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import (
     arrays,
     batch,
@@ -111,23 +109,18 @@ from .color.tone import *  # noqa: F403  a module's __all__ is the list of its o
 from .compose.chain import Chain
 from .compose.choice import OneOf, SomeOf
 from .compose.only import Only
-from .compose.parts import Sampled
-from .compose.planned import Planned, leading, planned
 from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
-from .core.arithmetic import cast_array, computed, number_of, result_type
 from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
-from .core.deferred import DeferredCall, naming_nodes
 from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
 from .core.intensity import IntensityRange
 from .core.names import operator_hint
-from .core.nodes import GRAPH_ARGUMENTS, Computed, DataNode, Named, NodeOutput, Run
-from .core.occurrences import Occurrences
+from .core.nodes import DataNode, Named, Run
 from .core.parameters import Parameter, param
 from .core.percentiles import Percentiles
 from .core.spec import Backend, Spec, full_range, half_range
 from .core.table import table
-from .core.types import Type, type_of_value, types_after
+from .core.types import Type
 from .erasing.erase import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.smooth import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.windows import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -157,64 +150,48 @@ from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of i
 from .volume.whole_voxels import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
-    "GRAPH_ARGUMENTS",
     "REGISTRY",
     "Backend",
     "Body",
     "Chain",
     "Choice",
-    "Computed",
     "DataNode",
     "Declaration",
-    "DeferredCall",
     "Distribution",
     "Flag",
     "Geometry",
     "IntensityRange",
     "Mapping",
     "Named",
-    "NodeOutput",
     "Normal",
     "Number",
-    "Occurrences",
     "OneOf",
     "Only",
     "Op",
     "Parameter",
     "PerFrame",
     "Percentiles",
-    "Planned",
     "Reciprocal",
     "Run",
-    "Sampled",
     "SomeOf",
     "Spec",
     "TwoSided",
     "Type",
     "Uniform",
     "apply",
-    "cast_array",
-    "computed",
     "full_range",
     "function_of",
     "functions",
     "half_range",
     "invert_volume",
-    "leading",
-    "naming_nodes",
-    "number_of",
     "operator",
     "param",
     "per_frame",
-    "planned",
     "reductions",
     "replay",
-    "result_type",
     "set_threads",
     "table",
     "threads",
-    "type_of_value",
-    "types_after",
 ]
 __all__ += arrays.joining.__all__
 __all__ += arrays.shapes.__all__
@@ -248,6 +225,6 @@ __all__ += volume.spatial.__all__
 __all__ += volume.whole_voxels.__all__
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     near = operator_hint(name, __all__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near and f'. {near}'}")

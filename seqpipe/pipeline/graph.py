@@ -31,7 +31,10 @@ from ..core.cached import cached_property
 from ..core.json_text import reading_json
 from ..core.kernel import KernelDevice
 from ..errors import ParameterError, described_type
-from ..ops import GRAPH_ARGUMENTS, Backend, Chain, DataNode, DeferredCall, Op, Run, Type, type_of_value
+from ..ops import Backend, Chain, DataNode, Op, Run, Type
+from ..ops.core.deferred import DeferredCall
+from ..ops.core.nodes import GRAPH_ARGUMENTS
+from ..ops.core.types import type_of_value
 from ..ops.random import RandomSource
 from ..sampling import fingerprint
 from ..sequence import Batch

@@ -208,7 +208,7 @@ def run_form(
         p: the parameters.
         fast: whether the form is ``op.cpu``.
     """
-    if fast and op.traits.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.at_once(x, p):
+    if fast and op.traits.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.prefers_batch(x, p):
 
         def compute(frame: int) -> None:
             run_form(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)

@@ -242,7 +242,7 @@ def check_value_type(op: Declaration, value_type: Type) -> None:
         raise ParameterError(f"{value_type}, without frames", source=op.name, allowed="layouts with F or D")
     if value_type.dtype is not None:
         check_type(op, value_type.dtype)
-    if value_type.spec is not None and not op.looks_at_values:
+    if value_type.spec is not None and not op.needs_pixels:
         check(op, value_type.spec)
         if op.is_constant and not op.nodes:
             constant_of(op, value_type.spec)

@@ -55,7 +55,7 @@ class Op(Declaration, register=False):
         """Return frames, rows and columns of the results; None if they are sampled or unknown."""
         if self.nodes:
             return None, None, None
-        if value_type.spec is not None and self.is_constant and not self.looks_at_values:
+        if value_type.spec is not None and self.is_constant and not self.needs_pixels:
             return constant_of(self, value_type.spec).extent
         return (None, *(self.fixed_size or (None, None)))
 

@@ -31,7 +31,7 @@ class Ranged(Op, register=False):
         return True
 
     @property
-    def looks_at_values(self) -> bool:
+    def needs_pixels(self) -> bool:
         """Whether the range depends on the values of the sample."""
         return self.range == "minmax" or isinstance(self.range, Percentiles)
 
@@ -48,7 +48,7 @@ class Ranged(Op, register=False):
         """Return the specs of the samples, with the limits of their values if the range depends on them."""
         specs = [part.form.spec] * part.form.samples
         wanted: Any = self.range
-        if wanted is None or not self.looks_at_values:
+        if wanted is None or not self.needs_pixels:
             return specs
         if part.view.is_series:
             result = [limits_of(part.nfhwc, wanted)] * len(specs)

@@ -123,7 +123,7 @@ class Chain(Deferrable):
         return f"Chain({', '.join(map(repr, self.ops))}{fuse})"
 
     @property
-    def bare(self) -> str:
+    def argument_repr(self) -> str:
         """The repr as an argument that accepts chains: the only operator, or a list."""
         if self.fuse != "exact":
             return repr(self)

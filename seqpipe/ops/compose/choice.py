@@ -138,7 +138,7 @@ class SomeOf(Member):
         least, most = self.n
         if type(self) is SomeOf:
             yield f"{least if least == most else self.n}"
-        yield f"[{', '.join('None' if one is None else one.bare for one in self.parts)}]"
+        yield f"[{', '.join('None' if one is None else one.argument_repr for one in self.parts)}]"
         for key in ("weights", "p", "seed"):
             if (value := getattr(self, key)) != type(self).__dataclass_fields__[key].default:
                 yield f"{key}={list(value) if key == 'weights' else value!r}"

@@ -45,7 +45,7 @@ def can_lead(op: Declaration) -> bool:
 
 def can_follow(op: Declaration) -> bool:
     """Return whether an operator can follow others in a fused kernel."""
-    return op.traits.keeps_frames and not op.looks_at_values and (_moves(type(op)) or _changes(op))
+    return op.traits.keeps_frames and not op.needs_pixels and (_moves(type(op)) or _changes(op))
 
 
 @lru_cache(maxsize=512)  # issubclass() of an ABC takes as long as sampling a number

@@ -44,7 +44,7 @@ class Only(Member):
     explanation: ClassVar[str] = "for some images of a sample"
 
     images: tuple[str, ...]
-    line: Chain
+    chain: Chain
 
     def __init__(self, images: str | Seq[str], ops: Any) -> None:
         names = [images] if isinstance(images, str) else check_list("images", images, "names of images")
@@ -52,51 +52,51 @@ class Only(Member):
             raise ParameterError(
                 f"images={images!r} is not valid", source=self.name, allowed="names of images"
             )
-        line = Chain(ops)
-        for op in line.operators:
+        chain = Chain(ops)
+        for op in chain.operators:
             if not isinstance(op, SomeOf):
                 _check(op)
-        self.__dict__.update(images=tuple(names), line=line)
+        self.__dict__.update(images=tuple(names), chain=chain)
 
     def __repr__(self) -> str:
-        return f"Only({self.images!r}, {self.line.bare})"
+        return f"Only({self.images!r}, {self.chain.argument_repr})"
 
     @property
     def operators(self) -> tuple[Any, ...]:
         """See :attr:`Deferrable.operators`."""
-        return self.line.operators
+        return self.chain.operators
 
     @property
     def title(self) -> str:
         """The name, and the names of the operators."""
-        return f"only({self.line.title})"
+        return f"only({self.chain.title})"
 
     def rebuilt(self, operators: Seq[Any]) -> Only:
         """Return the same object with other operators."""
         other = object.__new__(Only)
-        other.__dict__.update(images=self.images, line=self.line.rebuilt(operators))
+        other.__dict__.update(images=self.images, chain=self.chain.rebuilt(operators))
         return other
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""
-        return f"only({self.line.expression(name)})"
+        return f"only({self.chain.expression(name)})"
 
     def state(self) -> dict[str, Any]:
         """See :meth:`Member.state`."""
-        return {"op": self.name, "images": list(self.images), "line": self.line.state()}
+        return {"op": self.name, "images": list(self.images), "chain": self.chain.state()}
 
     def result_layout(self, layout: str) -> str:
         """See :meth:`Member.result_layout`."""
-        if self.line.result_layout(layout) != layout:
+        if self.chain.result_layout(layout) != layout:
             raise ParameterError(
-                f"{self.line.title} changes the layout {layout}",
+                f"{self.chain.title} changes the layout {layout}",
                 source=self.name,
                 allowed="operators that keep it",
             )
         return layout
 
     def result_types(self, inputs: Seq[Type]) -> NoReturn:
-        """Refuse values that are not samples of several parts, whose calls are :class:`Sampled`.
+        """Refuse values that are not samples of several parts, whose calls are :class:`DeferredSampleCall`.
 
         Raises:
             ParameterError: always.
@@ -119,7 +119,7 @@ class Only(Member):
                     source=self.name,
                     allowed=", ".join(known) or "none",
                 )
-        changed: Any = self.line({name: x[name] for name in self.images}, **vars(options))
+        changed: Any = self.chain({name: x[name] for name in self.images}, **vars(options))
         before = x if isinstance(x, Sample) else Sample(x)
         return before.with_parts({**x, **changed}, lambda: changed.history)
 
@@ -139,8 +139,8 @@ class Only(Member):
 
 @reads_state(Only.name)
 def _only_of(state: State, read: Callable[[State], Any]) -> Only:
-    line = read(state["line"])
-    return Only(state["images"], line).rebuilt(line.operators)
+    chain = read(state["chain"])
+    return Only(state["images"], chain).rebuilt(chain.operators)
 
 
 def _check(op: Any) -> None:

@@ -48,7 +48,7 @@ from ..motion.moved import moved_flow
 from .composed import Composed
 from .samples import affine_of, layout_of, zeros_like
 
-__all__ = ["Sampled", "apply_to_sample"]
+__all__ = ["DeferredSampleCall", "apply_to_sample"]
 
 _SAME_GRID: Final = 0.01  # greatest distance of corners in voxels
 _MOVES: Final[dict[type[Part], tuple[str, int, Callable[[Map, Any], Any]]]] = {
@@ -57,7 +57,7 @@ _MOVES: Final[dict[type[Part], tuple[str, int, Callable[[Map, Any], Any]]]] = {
 }
 
 
-class Sampled(Deferrable):
+class DeferredSampleCall(Deferrable):
     """Call of an operator or a chain with a sample whose parts, or whose parameters, are nodes.
 
     Args:
@@ -79,9 +79,9 @@ class Sampled(Deferrable):
         """See :attr:`Deferrable.title`."""
         return str(self.target.title)
 
-    def rebuilt(self, operators: Seq[Any]) -> Sampled:
+    def rebuilt(self, operators: Seq[Any]) -> DeferredSampleCall:
         """Return the same call with other operators."""
-        return Sampled(self.target.rebuilt(operators), self.parts)
+        return DeferredSampleCall(self.target.rebuilt(operators), self.parts)
 
     def results(self, node: DataNode) -> dict[str, Any]:
         """Return a node for each part."""
@@ -167,7 +167,7 @@ def apply_to_sample(
             "device": device,
         }
         options = {name: value for name, value in arguments.items() if value is not None}
-        return Sampled(target, sample)(*values, **options)
+        return DeferredSampleCall(target, sample)(*values, **options)
     parts = {name: as_part(value) for name, value in sample.items()}
     _check_has_image(parts, target.title)
     context, unmarked = (

@@ -17,7 +17,7 @@ from ...array import FloatArray
 from ...core.draws import draw_steps
 from ...random import stream_index
 from .declaration import Declaration
-from .sampling import InSteps, Outcome, alike, draw, steps_of, write_table
+from .sampling import BatchSampled, Outcome, alike, draw, steps_of, write_table
 from .spec import Spec
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "ConstantRows",
     "ReadOnlyValues",
     "constant_of",
-    "derives_anew",
+    "derived_values_vary",
     "joined",
     "resolve",
     "values_of",
@@ -193,7 +193,7 @@ def _constants_of(
         spec: the samples.
         samples: their number.
     """
-    if not isinstance(op, InSteps):
+    if not isinstance(op, BatchSampled):
         acts = [number < op.p for number in numbers[0]]
         cached = {one: constant_of(op, spec, acts=one) for one in set(acts)}
         return tuple([cached[one] for one in acts])
@@ -207,7 +207,7 @@ def _constants_of(
     )
 
 
-def _of_outcome(op: InSteps, outcome: Outcome, acts: bool, extent: tuple[int, int, int]) -> ConstantRows:
+def _of_outcome(op: BatchSampled, outcome: Outcome, acts: bool, extent: tuple[int, int, int]) -> ConstantRows:
     """Return the parameters of a sample with an outcome; they are cached.
 
     Args:
@@ -314,7 +314,7 @@ def _prepared_row(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
     row = cached.get(spec, _UNKNOWN)
     if row is _UNKNOWN:
         varying = [*op.tabled, *(q for q, _, _ in op.distributions)]
-        known = not op.traits.derived or not derives_anew(op, {q.name for q in varying})
+        known = not op.traits.derived or not derived_values_vary(op, {q.name for q in varying})
         row = op.template.copy() if known else None
         if row is not None:
             _derive(op, row, [spec], [0, 1])
@@ -324,7 +324,7 @@ def _prepared_row(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
     return row
 
 
-def derives_anew(op: Declaration, varying: Set[str]) -> bool:
+def derived_values_vary(op: Declaration, varying: Set[str]) -> bool:
     """Return whether derived values change when some parameters vary."""
     return op.traits.derived_from is None or not varying.isdisjoint(op.traits.derived_from)
 

@@ -42,16 +42,16 @@ class Work(NamedTuple):
     Attributes:
         tile: rows and columns of the pixels of a block, ``TALL`` and ``WIDE`` in the source; None for as many pixels as
             the block has threads, or a multiple, in memory order.
-        passes: the kernels; each processes all images before the next one starts.
+        kernels: the kernels; each processes all images before the next one starts.
         scratch: bytes of zeroed memory for each channel of each image, by dtype.
         pixels: most pixels of a thread, without tiles and with many blocks.
         tiles: most tiles of a block, with many blocks.
         fewer: factor of the number of blocks that count as many: greater if each block has a costly setup.
-        choice: field of a row that holds the index of the pass for an image; "" to run all passes.
+        choice: field of a row that holds the index of the kernel for an image; "" to run all kernels.
     """
 
     tile: tuple[int, int] | None = None
-    passes: tuple[str, ...] = ("each",)
+    kernels: tuple[str, ...] = ("each",)
     scratch: Mapping[str, int] = MappingProxyType({})
     pixels: int = 4
     tiles: int = 1
@@ -61,7 +61,7 @@ class Work(NamedTuple):
     def launches(
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
     ) -> list[KernelPass]:
-        """Return the passes that rows of parameters need, in order; each processes all images.
+        """Return the kernels that rows of parameters need, in order; each processes all images.
 
         Args:
             rows: the parameters.
@@ -69,7 +69,7 @@ class Work(NamedTuple):
             images: number of images.
             threads: threads of a block.
         """
-        blocks, names = 1, self.passes
+        blocks, names = 1, self.kernels
         for height, width in sizes:
             blocks = max(blocks, self.blocks(height, width, threads, images))
         if self.choice:
@@ -90,7 +90,7 @@ class Work(NamedTuple):
 
 _MANY: Final = 1024  # blocks that occupy any GPU
 _FOURS: Final = Work(pixels=16)
-_BY_REACH: Final = Work(tile=(64, 256), passes=("few", "near", "far"), tiles=2, fewer=2, choice="reach")
+_BY_REACH: Final = Work(tile=(64, 256), kernels=("few", "near", "far"), tiles=2, fewer=2, choice="reach")
 _SURVEYS: Final = Work(pixels=64, fewer=2)
 _HISTOGRAM_BYTES: Final = {"uint8": 4 * 256 + 8, "uint16": 4 * 65536 + 8, "int16": 4 * 65536 + 8}
 _TWO_NUMBERS: Final = MappingProxyType(dict.fromkeys(KERNEL_DTYPES, 16))
@@ -99,16 +99,16 @@ WORK: Final = MappingProxyType(
         "canvas": _FOURS,
         "chain": _FOURS,
         "difference": _FOURS,
-        "equalize": _SURVEYS._replace(passes=("count", "each"), scratch=MappingProxyType(_HISTOGRAM_BYTES)),
+        "equalize": _SURVEYS._replace(kernels=("count", "each"), scratch=MappingProxyType(_HISTOGRAM_BYTES)),
         "erased": _FOURS,
         "filter": _BY_REACH,
         "gather": _FOURS,
-        "gaussian": _BY_REACH._replace(passes=(*_BY_REACH.passes, "banded"), tiles=1),
+        "gaussian": _BY_REACH._replace(kernels=(*_BY_REACH.kernels, "banded"), tiles=1),
         "jpeg": Work(tile=(64, 64), tiles=3, fewer=2),
         "mean": _BY_REACH,
-        "median": _BY_REACH._replace(passes=("few", "far")),
+        "median": _BY_REACH._replace(kernels=("few", "far")),
         "mixed": _FOURS,
-        "moments": Work(tile=(1, 1), passes=("add", "finish")),
+        "moments": Work(tile=(1, 1), kernels=("add", "finish")),
         "one_hot": Work(tile=(1, 16384)),
         "order": _FOURS,
         "noise": Work(pixels=32),
@@ -118,10 +118,10 @@ WORK: Final = MappingProxyType(
         "shot": Work(pixels=256, fewer=3),
         "smoothed": _FOURS,
         "space": _FOURS,
-        "statistics": Work(tile=(32, 256), passes=("add", "spread", "each"), scratch=_TWO_NUMBERS),
-        "surveyed": _SURVEYS._replace(passes=("survey", "each"), scratch=_TWO_NUMBERS),
+        "statistics": Work(tile=(32, 256), kernels=("add", "spread", "each"), scratch=_TWO_NUMBERS),
+        "surveyed": _SURVEYS._replace(kernels=("survey", "each"), scratch=_TWO_NUMBERS),
         "value": Work(pixels=32),
         "warp": Work(tile=(64, 64)),
     }
 )
-"""Work of the skeletons that use tiles, several passes or several pixels for each thread."""
+"""Work of the skeletons that use tiles, several kernels or several pixels for each thread."""

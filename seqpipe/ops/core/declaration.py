@@ -199,7 +199,7 @@ class Declaration(Settings, ABC):
         return self
 
     @property
-    def looks_at_values(self) -> bool:
+    def needs_pixels(self) -> bool:
         """Whether parameters depend on the pixel values, which a node of a graph does not have yet."""
         return False
 
@@ -306,7 +306,7 @@ class Declaration(Settings, ABC):
         """Compute the same, faster; by default by the reference."""
         return self.reference(x, p)
 
-    def at_once(self, x: Array, p: Any) -> bool:  # noqa: ARG002  for overrides
+    def prefers_batch(self, x: Array, p: Any) -> bool:  # noqa: ARG002  for overrides
         """Return whether :meth:`cpu` is faster for many large frames in one call than frame by frame in the cache."""
         return False
 

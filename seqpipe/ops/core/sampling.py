@@ -25,7 +25,7 @@ from .distributions import Choice, PerFrame, Table, Uniform
 from .parameters import Parameter
 from .spec import Spec
 
-__all__ = ["InSteps", "Outcome", "alike", "draw", "sampled", "steps_of", "write_table"]
+__all__ = ["BatchSampled", "Outcome", "alike", "draw", "sampled", "steps_of", "write_table"]
 
 Outcome: TypeAlias = tuple[tuple[float, ...], ...]
 
@@ -33,7 +33,7 @@ _FEW: Final = 2  # up to so many samples, one generator each is faster than arra
 _LAST: Final = 1 - 2.0**-53  # the greatest number that a generator returns
 
 
-class InSteps(Declaration, register=False):
+class BatchSampled(Declaration, register=False):
     """Base of operators that sample numbers in the same steps for every sample and have few distinct outcomes.
 
     An outcome holds the values of the fields of :attr:`derived`, in their order; these fields are vectors.
@@ -72,7 +72,7 @@ class InSteps(Declaration, register=False):
 
 
 def steps_of(op: Declaration) -> Steps | None:
-    """Return the steps that draw an outcome of :class:`InSteps`, if it has one, and whether the operator acts.
+    """Return the steps that draw an outcome of :class:`BatchSampled`, if it has one, and whether the operator acts.
 
     None if parameters vary otherwise.
     """
@@ -88,9 +88,9 @@ def _steps(op: Declaration) -> Steps | None:
         return None
     if type(op).sample is Declaration.sample:
         return (0,) if 0 < op.p < 1 else None
-    own = isinstance(op, InSteps) and type(op).sample is InSteps.sample
+    own = isinstance(op, BatchSampled) and type(op).sample is BatchSampled.sample
     known = type(op).derive is Declaration.derive and op.traits.keeps_size and op.traits.keeps_frames
-    if not (own and known and isinstance(op, InSteps)):
+    if not (own and known and isinstance(op, BatchSampled)):
         return None
     return op.steps if op.p == 1 else (*op.steps, 0)
 

@@ -175,9 +175,9 @@ def launch(
         images += samples * frames
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
     sizes = {item.out.shape[2:4] for item in items}
-    passes = work.launches(block.rows, sizes, images, _THREADS)
-    scratch, of_image = None, 0  # zeroed memory that passes share
-    if work.scratch and len(passes) > 1:
+    launches = work.launches(block.rows, sizes, images, _THREADS)
+    scratch, of_image = None, 0  # zeroed memory that kernels share
+    if work.scratch and len(launches) > 1:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
         scratch = namespace(x).zeros(of_image * images, np.uint8)
     tables = b"".join((*entries, block.rows.tobytes()))
@@ -187,7 +187,7 @@ def launch(
         macros["INLINE"] = inline or _SHORT
     head = len(entries), images, len(entries) * _ITEM.size, of_image
     job, kept = _job(tables, inline, head, x, scratch)
-    for function, blocks, count in passes:
+    for function, blocks, count in launches:
         grid = blocks, min(count, in_y), -(-count // in_y)
         device.launch(source, function, macros, grid, _THREADS, job, None)
     # CuPy's pool reuses memory in stream order, so only after the launch

@@ -17,10 +17,10 @@ from ...core.cached import cached_property
 from ...core.kernel import KernelDevice
 from ..call.backends import apply_table, cuda_device_of, run_same_shape
 from ..call.dispatch import indices_of
-from ..core.blocks import Block, constant_of, derives_anew, resolve, values_of_all, values_of_each
+from ..core.blocks import Block, constant_of, derived_values_vary, resolve, values_of_all, values_of_each
 from ..core.declaration import Declaration
 from ..core.parameters import at_most_one, param
-from ..core.sampling import InSteps
+from ..core.sampling import BatchSampled
 from ..core.spec import TABLE_DTYPES, Spec
 from ..cuda.kernel import Item, run_kernel
 from ..geometry.base import Geometry
@@ -38,7 +38,7 @@ _KEPT: Final = 4096  # cached acts of a policy; the parameters of one take less 
 Values: TypeAlias = dict[str, Any]
 
 
-class _Act:
+class _BoundStep:
     """An operator with its parameters for one sample.
 
     Attributes:
@@ -59,7 +59,7 @@ class _Act:
         rows["acts"] = 1
         for name, value in self.values.items():
             rows[name] = value
-        if self.op.traits.derived and derives_anew(self.op, self.values.keys()):
+        if self.op.traits.derived and derived_values_vary(self.op, self.values.keys()):
             for name, value in self.op.derive(rows, self._spec).items():
                 rows[name] = value
         return rows
@@ -104,7 +104,7 @@ def fields(most: int) -> tuple[tuple[str, int], ...]:
     return ("steps", most), ("bins", most), ("signs", most)
 
 
-class Policy(InSteps, Geometry, register=False):
+class Policy(BatchSampled, Geometry, register=False):
     """Base of operators that sample steps for each sample, the same for all of its frames.
 
     Steps run one after the other, and each rounds its result. On a GPU, one launch runs a step for all samples that
@@ -264,7 +264,7 @@ class Policy(InSteps, Geometry, register=False):
                 result[kind] = kind(**values, **(own if issubclass(kind, Warped) else {}))
         return {name: result[STEPS[name].op] for name in self.names if name in STEPS}
 
-    def _plan(self, p: Any, spec: Spec) -> list[_Act]:
+    def _plan(self, p: Any, spec: Spec) -> list[_BoundStep]:
         """Return the steps of a sample with some parameters; cached, as distinct parameters are mostly few."""
         key = spec[1:], *[v.tobytes() if type(v) is np.ndarray else v for v in vars(p).values()]
         plan = self._plans.get(key)
@@ -290,7 +290,7 @@ class Policy(InSteps, Geometry, register=False):
         result: list[float] = p.bins.tolist()
         return result
 
-    def _steps(self, drawn: Seq[DrawnStep], spec: Spec) -> list[_Act]:
+    def _steps(self, drawn: Seq[DrawnStep], spec: Spec) -> list[_BoundStep]:
         """Return the acts for the sampled steps of a sample; cached, because there are only as many as magnitudes."""
         result = []
         for one in drawn:
@@ -299,25 +299,25 @@ class Policy(InSteps, Geometry, register=False):
             if step is None or (one.name == "color" and spec.channels == 1):
                 continue
             key = one, spec[1:] if step.sized else spec[3:]
-            result.append(self._acts.get(key) or self._create(key, spec))
+            result.append(self._bound_steps.get(key) or self._create(key, spec))
         return result
 
-    def _create(self, key: tuple[DrawnStep, Any], spec: Spec) -> _Act:
+    def _create(self, key: tuple[DrawnStep, Any], spec: Spec) -> _BoundStep:
         """Create and cache an act."""
         name, magnitude = key[0]
         values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)
-        result = _Act(self._operators[name], values, spec)
-        if len(self._acts) >= _KEPT:
-            self._acts.clear()
-        self._acts[key] = result
+        result = _BoundStep(self._operators[name], values, spec)
+        if len(self._bound_steps) >= _KEPT:
+            self._bound_steps.clear()
+        self._bound_steps[key] = result
         return result
 
     @cached_property
-    def _plans(self) -> dict[tuple[Any, ...], list[_Act]]:
+    def _plans(self) -> dict[tuple[Any, ...], list[_BoundStep]]:
         return {}
 
     @cached_property
-    def _acts(self) -> dict[tuple[Any, ...], _Act]:
+    def _bound_steps(self) -> dict[tuple[Any, ...], _BoundStep]:
         return {}
 
     def _size_of(self, name: str, spec: Spec) -> int:

@@ -16,7 +16,7 @@ from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
 from ..geometry.base import Geometry, Interpolated, Nearest
 from ..geometry.mapping import Mapping
 from ..geometry.resampling import COMPAT, FILTERS, Axes, Compat, FilterName, SampledAxis, resampled, taps_of
-from .cpu import picked, quickly_resampled
+from .cpu import picked, resample_cpu
 
 __all__ = ["Scaled"]
 
@@ -193,7 +193,7 @@ class Scaled(Geometry, register=False):
             pixels = picked(x, taps_of(down, height, x.shape[1]), taps_of(along, width, x.shape[2]))
             return pixels if self.dtype in (None, x.dtype.name) else pixels.astype(np.float32)
         result = x.dtype if self.dtype is None else np.dtype(self.dtype)
-        return quickly_resampled(x, (down, height), (along, width), result)
+        return resample_cpu(x, (down, height), (along, width), result)
 
     def nearest(self) -> Geometry:
         """Return the operator for labels, whose coordinates must be exact at pixel borders."""

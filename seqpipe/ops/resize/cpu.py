@@ -14,7 +14,7 @@ from ...array import IntArray
 from ...core.native import load_functions
 from ..geometry.resampling import SampledAxis, Taps, resampled, taps_of
 
-__all__ = ["picked", "quickly_resampled"]
+__all__ = ["picked", "resample_cpu"]
 
 _LANES: Final = 4  # values that the second pass of resample.c reads and writes at a time
 _INPUTS: Final = tuple(map(np.dtype, ("uint8", "uint16", "int16", "float32")))
@@ -53,7 +53,7 @@ def _source_indices(taps: Taps) -> IntArray | slice:
     )
 
 
-def quickly_resampled(
+def resample_cpu(
     x: npt.NDArray[Any], rows: tuple[SampledAxis, int], columns: tuple[SampledAxis, int], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
     """Compute :func:`resampled` in C if there is a C compiler.

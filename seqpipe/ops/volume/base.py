@@ -1,4 +1,4 @@
-"""Base classes of operators on volumes: Volumetric, Exact and geometric ones, and Intensity."""
+"""Base classes of operators on volumes: Volumetric, VolumeGeometry and geometric ones, and Intensity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..core.parameters import ANY, param
 from ..core.spec import MOVED_DTYPES
 from ..core.traits import Traits
 from ..core.types import Type
-from .drawn import Drawn
+from .drawn import SampledParameters
 from .gather import Interpolation, reference_gather
 from .mapping import Extent, Mapping3
 from .run import run
@@ -33,9 +33,9 @@ from .stages import Call, Stage
 from .state import VoxelGrid, name_of
 
 __all__ = [
-    "Exact",
     "Intensity",
     "Spatial",
+    "VolumeGeometry",
     "VolumeTraits",
     "Volumetric",
     "bits",
@@ -140,7 +140,7 @@ def bits(key: Any, position: int, count: int) -> npt.NDArray[np.uint32]:
 # ------------------------------------------------------------------------------------------ geometry
 
 
-class Exact(Volumetric, register=False):
+class VolumeGeometry(Volumetric, register=False):
     """A geometric operator by whole voxels, without interpolation."""
 
     geometric = True
@@ -159,7 +159,7 @@ class Exact(Volumetric, register=False):
             ParameterError: the grid does not allow it.
         """
 
-    def smoothing(self, p: Any, grid: VoxelGrid) -> tuple[Intensity, Drawn] | None:  # noqa: ARG002  for those that smooth
+    def smoothing(self, p: Any, grid: VoxelGrid) -> tuple[Intensity, SampledParameters] | None:  # noqa: ARG002  for those that smooth
         """Return the operator that smooths images before they are gathered, and its parameters; None without smoothing.
 
         Args:
@@ -200,7 +200,7 @@ class Exact(Volumetric, register=False):
         )
 
 
-class Spatial(Exact, register=False):
+class Spatial(VolumeGeometry, register=False):
     """An operator that interpolates."""
 
     interp: str = param(
@@ -301,30 +301,34 @@ class Intensity(Volumetric, register=False):
         """Whether it uses ``p.mask``, which is expensive to compute."""
         return False
 
-    def for_channel(self, p: Drawn, channel: int, about: dict[str, Any]) -> SimpleNamespace | None:
+    def for_channel(
+        self, p: SampledParameters, channel: int, image_context: dict[str, Any]
+    ) -> SimpleNamespace | None:
         """Return the parameters of :meth:`reference` and :meth:`stages` for a channel; None to leave it unchanged.
 
         Args:
             p: the sampled parameters.
             channel: number of the channel among those of all images of the sample.
-            about: further facts about the image.
+            image_context: further facts about the image.
         """
         own = self.of_channel(p, channel) if p.acts else None
-        return None if own is None else SimpleNamespace(**vars(own), **about)
+        return None if own is None else SimpleNamespace(**vars(own), **image_context)
 
-    def apply_to_image(self, values: Array, p: Drawn, first_channel: int, about: dict[str, Any]) -> Array:
+    def apply_to_image(
+        self, values: Array, p: SampledParameters, first_channel: int, image_context: dict[str, Any]
+    ) -> Array:
         """Apply the operator to the channels of an image.
 
         Args:
             values: ``(D, H, W, C)``.
             p: the sampled parameters.
             first_channel: its number among those of all images of the sample.
-            about: further facts about the image for :meth:`reference`.
+            image_context: further facts about the image for :meth:`reference`.
         """
         xp = namespace(values)
         out = values.astype(np.float32)
         for channel in range(values.shape[3]):
-            own = self.for_channel(p, first_channel + channel, about)
+            own = self.for_channel(p, first_channel + channel, image_context)
             if own is not None:
                 out[..., channel] = self.reference(out[..., channel], own)
         dtype = np.dtype(self.result_dtype(name_of(values.dtype)))
@@ -340,7 +344,7 @@ class Intensity(Volumetric, register=False):
         """
         return "float32" if self.traits.to_float and not dtype.startswith("float") else dtype
 
-    def of_channel(self, p: Drawn, channel: int) -> Drawn | None:
+    def of_channel(self, p: SampledParameters, channel: int) -> SampledParameters | None:
         """Return the parameters of a channel; None to leave it unchanged."""
         values = {**vars(p), "channel": channel}
         if self.per_channel:
@@ -350,7 +354,7 @@ class Intensity(Volumetric, register=False):
                 }
                 if rng.random() >= self.p_channel:
                     return None
-        return Drawn(**values)
+        return SampledParameters(**values)
 
 
 def _plain(value: Any, size: int) -> Any:

@@ -11,7 +11,7 @@ from ...core.kernel import KernelDevice
 from ..core.call_options import CallOptions
 from ..core.deferred import Deferrable, or_node
 from ..core.spec import Backend
-from .base import Exact, Volumetric
+from .base import VolumeGeometry, Volumetric
 from .plan import plans_of, settings_agree
 from .run import SINGLE, run
 from .state import state_of
@@ -105,7 +105,7 @@ class VolumeChain(Deferrable):
         settings: dict[str, Any] = {}
         warped = moving = False
         for op in self.ops:
-            if not isinstance(op, Exact):
+            if not isinstance(op, VolumeGeometry):
                 groups.append([op])
                 moving = False
                 continue

@@ -15,7 +15,7 @@ from ...core.kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
 from ..noise.normal_numbers import normal_lines
 from .kernel import on_device
-from .stages import CODES, COUNTS, Blurred, Call, Coarse, Kept, Stage, Step, Survey
+from .stages import CODES, COUNTS, Blurred, Call, Coarse, SavedValues, Stage, Statistics, Step
 
 __all__ = ["MOST_VOXELS", "ChannelTask", "run_channels"]
 
@@ -33,7 +33,7 @@ _RANDOM: Final = ("noise", "rician")
 _TASK: Final = struct.Struct("6Qq10i")
 _STEP: Final = struct.Struct("2i2I4f3Qq2i")
 _HEAD: Final = struct.Struct("2Qq")
-_FOUND: Final = 32  # bytes of what a survey finds, with the count of its blocks
+_FOUND: Final = 32  # bytes of what a statistics finds, with the count of its blocks
 _SUMS: Final = 32  # bytes of what a block contributes
 _CHUNK: Final = 128 * _FOUND
 _WORD: Final = 0xFFFFFFFF
@@ -56,7 +56,7 @@ class ChannelTask:
     mask: Array | None = None
     _next: int = 0
     _buffers: list[Array] = field(default_factory=list)
-    _kept: list[Kept] = field(default_factory=list)
+    _kept: list[SavedValues] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._buffers.append(self.result)
@@ -74,7 +74,7 @@ class ChannelTask:
         """
         while self._next < len(self.stages):
             stage = self.stages[self._next]
-            if isinstance(stage, Kept):
+            if isinstance(stage, SavedValues):
                 stage.values = self.values
                 self._kept.append(stage)
             elif isinstance(stage, Call):
@@ -85,12 +85,12 @@ class ChannelTask:
             self._next += 1
         return None
 
-    def take_steps(self) -> tuple[list[Step], Survey | None]:
-        """Return the steps of one launch, and the survey of their result."""
+    def take_steps(self) -> tuple[list[Step], Statistics | None]:
+        """Return the steps of one launch, and the statistics of their result."""
         steps: list[Step] = []
         while self._next < len(self.stages):
             stage = self.stages[self._next]
-            if isinstance(stage, Survey):
+            if isinstance(stage, Statistics):
                 self._next += 1
                 return steps, stage
             if not isinstance(stage, Step):
@@ -131,12 +131,12 @@ def run_channels(tasks: Seq[ChannelTask], device: KernelDevice, xp: Any) -> None
         device: device of the kernels, on CuPy's current stream.
         xp: NumPy or CuPy.
     """
-    surveys = _SurveyMemory(xp)
+    statistics_memory = _StatisticsMemory(xp)
     for first in range(0, len(tasks), _MOST):
-        _run(tasks[first : first + _MOST], device, xp, surveys)
+        _run(tasks[first : first + _MOST], device, xp, statistics_memory)
 
 
-def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, surveys: _SurveyMemory) -> None:
+def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, statistics_memory: _StatisticsMemory) -> None:
     while left:
         launches: dict[tuple[str, int], _Launch] = {}
         for task in left:
@@ -147,10 +147,10 @@ def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, surveys: _Survey
                 launch = launches.setdefault((_NAMES[type(stage)], 0), _Launch(xp))
                 launch.add_pass(task, stage)
             else:
-                steps, survey = task.take_steps()
+                steps, statistics = task.take_steps()
                 random = int(any(step.code in _RANDOM for step in steps))
                 launch = launches.setdefault(("points", random), _Launch(xp))
-                launch.add_points(task, steps, survey, surveys)
+                launch.add_points(task, steps, statistics, statistics_memory)
         for (name, random), launch in launches.items():
             launch.start(device, name, random)
         left = [task for task in left if not task.done]
@@ -159,8 +159,8 @@ def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, surveys: _Survey
 _NAMES: Final[dict[type, str]] = {Blurred: "blurred", Coarse: "coarse"}
 
 
-class _SurveyMemory:
-    """Memory for the results of surveys, initially 0."""
+class _StatisticsMemory:
+    """Memory for the results of statistics, initially 0."""
 
     def __init__(self, xp: Any) -> None:
         self._xp, self._at = xp, _CHUNK
@@ -168,7 +168,7 @@ class _SurveyMemory:
         self.sums: list[Array] = []
 
     def allocate(self) -> int:
-        """Return the address of memory for one survey."""
+        """Return the address of memory for one statistics."""
         if self._at == _CHUNK:
             self._chunks.append(self._xp.zeros(_CHUNK, np.uint8))
             self._at = 0
@@ -197,19 +197,27 @@ class _Launch:
         self._like: Any = None
 
     def add_points(
-        self, task: ChannelTask, steps: list[Step], survey: Survey | None, surveys: _SurveyMemory
+        self,
+        task: ChannelTask,
+        steps: list[Step],
+        statistics: Statistics | None,
+        statistics_memory: _StatisticsMemory,
     ) -> None:
-        """Add steps of a channel, and a survey of their result."""
+        """Add steps of a channel, and a statistics of their result."""
         self._like = task.values
         fours = -(-task.values.size // 4)
         blocks = min(_POINT_BLOCKS, -(-fours // _THREADS))
-        writes = bool(steps) or survey is None
+        writes = bool(steps) or statistics is None
         to = task.buffer(self._xp, in_place=True) if writes else None
         addresses, counted = [0, 0, 0], 0
-        if survey is not None:
-            survey.address = surveys.allocate()
-            addresses = [survey.address, surveys.blocks(blocks), survey.address + _FOUND // 2]
-            counted = COUNTS.index(survey.counts)
+        if statistics is not None:
+            statistics.address = statistics_memory.allocate()
+            addresses = [
+                statistics.address,
+                statistics_memory.blocks(blocks),
+                statistics.address + _FOUND // 2,
+            ]
+            counted = COUNTS.index(statistics.counts)
         mask = 0 if task.mask is None else address_of(task.mask)
         ends = address_of(task.values), 0 if to is None else address_of(to), mask
         numbers = (len(self._steps), len(steps), counted, *task.values.shape, 0, 0, 0, blocks)

@@ -33,7 +33,9 @@ def run_on_cpu(state: SampleState, plan: Plan, *, reference: bool) -> SampleStat
             parts = dict(state.parts)
             for name, first_channel in step.first_channels(state).items():
                 item = parts[name]
-                values = step.op.apply_to_image(item.values, step.p, first_channel, step.about(state, item))
+                values = step.op.apply_to_image(
+                    item.values, step.p, first_channel, step.image_context(state, item)
+                )
                 parts[name] = replace(item, values=values)
             state = replace(state, parts=parts)
     return state

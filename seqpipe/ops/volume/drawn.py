@@ -1,4 +1,4 @@
-"""Drawn: an operator's parameters for one sample, and as JSON."""
+"""SampledParameters: an operator's parameters for one sample, and as JSON."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..core.blocks import resolve, values_of, values_of_each, with_acts
 from ..core.declaration import Declaration
 from ..core.spec import Spec
 
-__all__ = ["Drawn", "drawn_for"]
+__all__ = ["SampledParameters", "sampled_parameters"]
 
 
-class Drawn(SimpleNamespace):
+class SampledParameters(SimpleNamespace):
     """An operator's parameters for one sample, as attributes; ``acts`` is whether it changes the sample."""
 
     @classmethod
-    def of(cls, op: Declaration, values: dict[str, Any], *, acts: bool) -> Drawn:
+    def of(cls, op: Declaration, values: dict[str, Any], *, acts: bool) -> SampledParameters:
         """Return the result of :meth:`Declaration.sample` with the constant parameters, in the dtypes of a block.
 
         Args:
@@ -33,7 +33,7 @@ class Drawn(SimpleNamespace):
         return cls(**vars(values_of(with_acts(op, rows, np.array([acts]))[0])))
 
     @classmethod
-    def from_json(cls, op: Declaration, values: dict[str, Any]) -> Drawn:
+    def from_json(cls, op: Declaration, values: dict[str, Any]) -> SampledParameters:
         """Restore the parameters from the result of :meth:`to_json`, bit for bit.
 
         Args:
@@ -55,7 +55,9 @@ class Drawn(SimpleNamespace):
         return result
 
 
-def drawn_for(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> list[Drawn]:
+def sampled_parameters(
+    op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]
+) -> list[SampledParameters]:
     """Return the parameters of an operator for some samples; those of a constant operator are shared.
 
     Args:
@@ -69,6 +71,6 @@ def drawn_for(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) 
     """
     block = resolve(op, specs, epoch, indices)
     if block.constants:
-        shared = {id(constant): Drawn(**vars(constant.p)) for constant in block.constants}
+        shared = {id(constant): SampledParameters(**vars(constant.p)) for constant in block.constants}
         return [shared[id(constant)] for constant in block.constants]
-    return values_of_each(block.rows, Drawn)
+    return values_of_each(block.rows, SampledParameters)

@@ -13,7 +13,7 @@ from ...errors import ParameterError
 from ...parts import Boxes, Labels
 from ..call.inputs import check_memory
 from ..core.spec import Spec
-from .drawn import Drawn, drawn_for
+from .drawn import SampledParameters, sampled_parameters
 from .mapping import Mapping3
 from .state import PartState, SampleState, VoxelGrid, name_of
 
@@ -50,7 +50,7 @@ class Move:
         warped_twice = op.warps and self.mapping.lattice is not None
         return not warped_twice and settings_agree(self.gather_settings, op.gather_settings)
 
-    def add(self, op: Any, p: Drawn) -> None:
+    def add(self, op: Any, p: SampledParameters) -> None:
         """Append an operator that :meth:`can_fuse` accepts.
 
         Args:
@@ -104,7 +104,7 @@ class Change:
     """
 
     op: Any
-    p: Drawn
+    p: SampledParameters
     spacing: Any
 
     @property
@@ -126,7 +126,7 @@ class Change:
             channel += item.values.shape[3]
         return channels
 
-    def about(self, state: SampleState, item: PartState) -> dict[str, Any]:
+    def image_context(self, state: SampleState, item: PartState) -> dict[str, Any]:
         """Return the facts about an image that an operator gets besides its parameters."""
         mask = None
         if self.op.asks_mask:
@@ -201,7 +201,7 @@ class Plan:
         self.grid = state.grid
         self._converted: set[str] = set()  # images of integers that are float32 after the steps
         self.steps: list[PlanStep] = []
-        self.drawn: list[tuple[Any, Drawn, VoxelGrid]] = []
+        self.drawn: list[tuple[Any, SampledParameters, VoxelGrid]] = []
 
     @property
     def spec(self) -> Spec:
@@ -309,7 +309,7 @@ def plans_of(
     states: Seq[SampleState],
     epoch: int,
     indices: Seq[int],
-    drawn: Seq[Seq[Drawn]] | None = None,
+    drawn: Seq[Seq[SampledParameters]] | None = None,
 ) -> list[Plan]:
     """Plan the steps of operators for samples.
 
@@ -325,7 +325,9 @@ def plans_of(
     """
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
-        parameters = drawn[number] if drawn else drawn_for(op, [plan.spec for plan in plans], epoch, indices)
+        parameters = (
+            drawn[number] if drawn else sampled_parameters(op, [plan.spec for plan in plans], epoch, indices)
+        )
         for plan, p in zip(plans, parameters, strict=True):
             plan.add(op, p)
     return plans

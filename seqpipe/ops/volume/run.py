@@ -22,7 +22,7 @@ from ..core.marked import check_marked
 from ..core.spec import Backend
 from ..cuda.kernel import address_of
 from .cpu import run_on_cpu
-from .drawn import Drawn, drawn_for
+from .drawn import SampledParameters, sampled_parameters
 from .gather import BatchMemory
 from .gpu import run_on_gpu
 from .nonfinite import count_nonfinite, warn_of_counts
@@ -208,7 +208,7 @@ def apply_to_samples(
     epoch: int,
     indices: Seq[int],
     settings: RunSettings,
-    drawn: Seq[Seq[Drawn]] | None = None,
+    drawn: Seq[Seq[SampledParameters]] | None = None,
 ) -> list[Sample]:
     """Apply operators to samples, with histories.
 
@@ -229,7 +229,7 @@ def apply_to_samples(
     memory = BatchMemory(len(states)) if settings.stacked else None
     if drawn is None and not any(_draws_by_sample(op) for op in ops):
         specs = [state.spec for state in states]
-        drawn = [drawn_for(op, specs, epoch, indices) for op in ops]
+        drawn = [sampled_parameters(op, specs, epoch, indices) for op in ops]
     plans: list[Plan] = []
     results: list[SampleState] = []
     for portion in [slice(0, len(states))] if drawn is None else _portions(states, settings):

@@ -1,7 +1,7 @@
 """Stages: the implementation of an intensity operator on a GPU, for one channel; ``channels`` launches them for many.
 
-A ``Survey`` computes the mean, deviation and extremes of the values before it, a ``Step`` changes each voxel
-independently, perhaps by results of earlier surveys, and each other stage is a separate pass over the values.
+A ``Statistics`` computes the mean, deviation and extremes of the values before it, a ``Step`` changes each voxel
+independently, perhaps by results of earlier statistics, and each other stage is a separate pass over the values.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = [
     "Blurred",
     "Call",
     "Coarse",
-    "Kept",
+    "SavedValues",
     "Stage",
+    "Statistics",
     "Step",
-    "Survey",
     "rounded",
     "scaled",
 ]
@@ -47,11 +47,11 @@ CODES: Final = (
 
 
 COUNTS: Final = ("all", "nonzero", "mask")
-"""The voxels that surveys may count, in the order of the kernel's numbers for them."""
+"""The voxels that statistics may count, in the order of the kernel's numbers for them."""
 
 
 @dataclass(eq=False)
-class Survey:
+class Statistics:
     """Statistics of the values, of those that are finite.
 
     Attributes:
@@ -64,7 +64,7 @@ class Survey:
 
 
 @dataclass(eq=False)
-class Kept:
+class SavedValues:
     """The current values, for a step after passes that change them.
 
     Attributes:
@@ -83,8 +83,8 @@ class Step:
         numbers: up to four arguments, the kernel's ``a`` to ``d``.
         key: key of its random numbers, two words.
         position: position in the random numbers of the key.
-        before: a survey whose results it uses.
-        after: a second survey whose results it uses.
+        before: a statistics whose results it uses.
+        after: a second statistics whose results it uses.
         other: further values that it uses.
         table: table of numbers that it uses, float32 or int32.
         count: number of entries of the table, such as boxes, or the order of a polynomial.
@@ -95,9 +95,9 @@ class Step:
     numbers: tuple[float, ...] = ()
     key: Any = (0, 0)
     position: int = 0
-    before: Survey | None = None
-    after: Survey | None = None
-    other: Kept | None = None
+    before: Statistics | None = None
+    after: Statistics | None = None
+    other: SavedValues | None = None
     table: npt.NDArray[Any] | None = None
     count: int = 0
     mask: bool = False
@@ -138,7 +138,7 @@ class Call:
     function: Callable[[Array], Array]
 
 
-Stage: TypeAlias = Survey | Kept | Step | Blurred | Coarse | Call
+Stage: TypeAlias = Statistics | SavedValues | Step | Blurred | Coarse | Call
 
 
 def scaled(factor: float, offset: float = 0.0) -> Step:

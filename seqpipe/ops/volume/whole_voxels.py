@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import ParameterError
 from ..core.distributions import Choice, Flag, Number
 from ..core.parameters import param
-from .base import Exact
+from .base import VolumeGeometry
 from .mapping import IDENTITY, Mapping3
 from .state import VoxelGrid
 
@@ -20,7 +20,7 @@ _AXES: Final = ("depth", "height", "width")
 _PLANES: Final = {"hw": (1, 2), "dw": (0, 2), "dh": (0, 1)}
 
 
-class Flip3d(Exact):
+class Flip3d(VolumeGeometry):
     """Mirror a volume along its axes."""
 
     depth: Flag = param(False, "whether to reverse the order of slices", identity=False)
@@ -31,7 +31,7 @@ class Flip3d(Exact):
     errors = (({"width": 2}, "flip3d: width=2 is not valid; allowed: True or False"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         matrix = IDENTITY.copy()
         for axis, name in enumerate(_AXES):
             if getattr(p, name):
@@ -39,7 +39,7 @@ class Flip3d(Exact):
         return mapping.then(matrix, grid.size)
 
 
-class Rot90(Exact):
+class Rot90(VolumeGeometry):
     """Rotate a volume by multiples of 90 degrees in one of its planes, as :func:`numpy.rot90` does."""
 
     turns: Number = param(
@@ -55,7 +55,7 @@ class Rot90(Exact):
     errors = (({"turns": 4}, "rot90: turns=4 is not valid; allowed: a whole number from -3 to 3"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         first, second = _PLANES[self.plane]
         size = list(grid.size)
         for _ in range(int(p.turns) % 4):
@@ -68,7 +68,7 @@ class Rot90(Exact):
         return mapping
 
 
-class Crop3d(Exact):
+class Crop3d(VolumeGeometry):
     """Crop a window of a volume, at a position between the beginning (0) and the end (1) along each axis."""
 
     size: tuple[int, int, int] = param((1, 1, 1), "slices, rows and columns", lo=1, size=3, drawn=False)
@@ -99,7 +99,7 @@ class Crop3d(Exact):
     )
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         # plain numbers, as in RandomAffine3d.moved
         spare = [n - wanted for n, wanted in zip(grid.size, self.size, strict=True)]
         if min(spare) < 0 and self.pad_mode == "none":
@@ -118,11 +118,11 @@ class Crop3d(Exact):
         return mapping.then(matrix, self.size)
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.gather_settings`: a crop that does not pad agrees with any other operator."""
+        """See :attr:`VolumeGeometry.gather_settings`: a crop that does not pad agrees with any other operator."""
         return {} if self.pad_mode == "none" else _padded(self.pad_mode, super().settings_of_gather())
 
 
-class Pad3d(Exact):
+class Pad3d(VolumeGeometry):
     """Add voxels around a volume."""
 
     before: tuple[int, int, int] = param(
@@ -152,7 +152,7 @@ class Pad3d(Exact):
     errors = (({"before": (-1, 0, 0)}, r"pad3d: before=.* is not valid; allowed: a whole number"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:  # noqa: ARG002  nothing is drawn
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         before, after = np.array(self.before), np.array(self.after)
         if self.size is not None:
             missing = np.maximum(0, np.array(self.size) - grid.size)
@@ -163,7 +163,7 @@ class Pad3d(Exact):
         return mapping.then(matrix, (d, h, w))
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.gather_settings`."""
+        """See :attr:`VolumeGeometry.gather_settings`."""
         return _padded(self.pad_mode, super().settings_of_gather())
 
 

@@ -18,7 +18,7 @@ from seqpipe.ops.core.sampling import sampled
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.core.types import Type
 from seqpipe.ops.volume import history
-from seqpipe.ops.volume.drawn import Drawn, drawn_for
+from seqpipe.ops.volume.drawn import SampledParameters, sampled_parameters
 from seqpipe.ops.volume.lattice import Lattice, nodes_for
 from seqpipe.ops.volume.mapping import Mapping3
 from seqpipe.ops.volume.state import VoxelGrid, state_of
@@ -94,7 +94,7 @@ def test_an_affine_map_is_the_product_of_its_parts_in_mm(rotate, scale, shear, s
     op = ops.RandomAffine3d(
         rotate=tuple(rotate), scale=tuple(scale), shear=tuple(shear), translate_mm=tuple(shift)
     )
-    p = drawn_for(op, [Spec(5, 6, 7, 1, "float32")], 0, [0])[0]
+    p = sampled_parameters(op, [Spec(5, 6, 7, 1, "float32")], 0, [0])[0]
     grid = VoxelGrid((5, 6, 7), np.diag([*spacing, 1.0]))
     made = op.moved(Mapping3(grid.size), p, grid).matrix
     a, b, c = (float(x) for x in np.float32(rotate))
@@ -167,9 +167,9 @@ def test_parameters_are_those_that_the_sample_method_draws_from_the_stream_of_ea
     for p in (1.0, 0.5):
         op = REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": p})
         for epoch in range(3):
-            found = drawn_for(op, specs, epoch, [4, 9, 2**40])
+            found = sampled_parameters(op, specs, epoch, [4, 9, 2**40])
             for one, (values, acts) in zip(found, sampled(op, specs, epoch, [4, 9, 2**40]), strict=True):
-                assert one.to_json() == Drawn.of(op, values, acts=acts).to_json()
+                assert one.to_json() == SampledParameters.of(op, values, acts=acts).to_json()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
