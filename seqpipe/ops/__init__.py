@@ -97,9 +97,8 @@ from .arrays.joining import *  # noqa: F403  a module's __all__ is the list of i
 from .arrays.shapes import *  # noqa: F403  a module's __all__ is the list of its operators
 from .arrays.values import *  # noqa: F403  a module's __all__ is the list of its operators
 from .batch.mixing import *  # noqa: F403  a module's __all__ is the list of its operators
-from .call.custom import operator
 from .call.dispatch import apply
-from .call.functions import function_of, functions
+from .call.functions import function_of, functions, operator, table
 from .call.op import Op
 from .call.threads import set_threads, threads
 from .color.brightness import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -107,19 +106,26 @@ from .color.hue import *  # noqa: F403  a module's __all__ is the list of its op
 from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators
 from .compose.chain import Chain
-from .compose.choice import OneOf, SomeOf
-from .compose.only import Only
+from .compose.choice import OneOf, Only, SomeOf
 from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
 from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
-from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
+from .core.distributions import (
+    Choice,
+    Distribution,
+    Flag,
+    Normal,
+    Number,
+    Percentiles,
+    PerFrame,
+    Uniform,
+    per_frame,
+)
 from .core.intensity import IntensityRange
 from .core.names import operator_hint
 from .core.nodes import DataNode, Named, Run
 from .core.parameters import Parameter, param
-from .core.percentiles import Percentiles
 from .core.spec import Backend, Spec, full_range, half_range
-from .core.table import table
 from .core.types import Type
 from .erasing.erase import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.smooth import *  # noqa: F403  a module's __all__ is the list of its operators

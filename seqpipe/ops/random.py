@@ -23,8 +23,7 @@ from .call.inputs import error_source
 from .core import distributions
 from .core.declaration import Declaration, Takes
 from .core.deferred import written
-from .core.nodes import DataNode, Named, Run
-from .core.occurrences import Occurrences
+from .core.nodes import DataNode, Named, Occurrences, Run
 from .core.parameters import ANY, param
 
 __all__ = ["Choice", "CoinFlip", "Normal", "RandomSource", "Uniform"]

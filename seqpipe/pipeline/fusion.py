@@ -15,7 +15,7 @@ import numpy as np
 
 from ..ops import Chain, DataNode, Declaration, Distribution, Mapping, Op, PerFrame, Spec
 from ..ops.compose.planned import leading, planned
-from ..ops.core.value_map import ValueMap
+from ..ops.core.spec import ValueMap
 from ..readers.selection import SampleRequest
 from ..video.convert.geometry import PixelBox
 from ..video.convert.output import STD, FrameLayout, OutputSpec, transposed

@@ -16,7 +16,8 @@ Consecutive calls without other users are one :class:`seqpipe.ops.Chain`. Parame
 are computed from pixels on a GPU, they are copied from there, which waits for the GPU.
 
 Sampled values depend on (seed, name, occurrence, epoch, sample index). Operators of the same name and seed sample
-independently in a graph, and so do nodes of random numbers; see :mod:`seqpipe.ops.core.occurrences`. A call outside of
+independently in a graph, and so do nodes of random numbers; see :class:`~seqpipe.ops.core.nodes.Occurrences`.
+A call outside of
 a graph is the first occurrence.
 """
 

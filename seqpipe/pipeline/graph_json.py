@@ -13,7 +13,7 @@ from .. import parts
 from ..core.json_text import field_of, parse_json, reading_json
 from ..errors import ParameterError, described_type
 from ..ops import DataNode, Op, PerFrame
-from ..ops.compose.chain_json import State, member_of_state
+from ..ops.compose.member import State, member_of_state
 from ..ops.compose.parts import DeferredSampleCall
 from ..ops.core.deferred import DeferredCall
 from ..ops.core.nodes import Computed, NodeOutput

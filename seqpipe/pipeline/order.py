@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ops import DataNode
-from ..ops.core.occurrences import Occurrences
+from ..ops.core.nodes import Occurrences
 from .inputs import Input
 
 __all__ = ["Ordered", "ordered"]

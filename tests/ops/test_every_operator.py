@@ -9,7 +9,7 @@ import pytest
 
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, apply, per_frame
-from seqpipe.ops.call.ranged import Ranged
+from seqpipe.ops.call.op import Ranged
 from seqpipe.ops.core.body import WORK, Work
 from seqpipe.ops.core.declaration import _warned
 from seqpipe.ops.core.spec import KERNEL_DTYPES

@@ -23,7 +23,7 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, apply, per_frame
 from seqpipe.ops.core.blocks import constant_of, resolve
 from seqpipe.ops.geometry.resampling import ONE, SampledAxis, taps_of
-from seqpipe.ops.resize import base, cpu
+from seqpipe.ops.resize import base
 from seqpipe.ops.resize.resize import _CropWindows
 from tests.support.operators import compare
 from tests.support.together import together
@@ -150,10 +150,10 @@ def plain(tmp_path_factory):
 def native(request, monkeypatch):
     """What resamples on the CPU: compiled for this machine, for any, or not at all."""
     if request.param == "no compiler":
-        monkeypatch.setattr(cpu, "_native", lambda: None)
+        monkeypatch.setattr(base, "_native", lambda: None)
     elif request.param == "no wide registers":
         library = request.getfixturevalue("plain")
-        monkeypatch.setattr(cpu, "_native", lambda: library)
+        monkeypatch.setattr(base, "_native", lambda: library)
 
 
 @pytest.mark.parametrize("kind", [*PILLOW, "area", "gaussian"])

@@ -12,8 +12,8 @@ from scipy import stats
 from seqpipe import ops, recipes
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
-from seqpipe.ops.volume.drawn import SampledParameters
 from seqpipe.ops.volume.mapping import Mapping3
+from seqpipe.ops.volume.plan import SampledParameters
 from seqpipe.ops.volume.state import VoxelGrid
 
 pytestmark = pytest.mark.peers

@@ -13,8 +13,7 @@ from ..call.op import Op
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import ANY, param
-from ..core.spec import COMPUTED_DTYPES, Spec
-from ..core.value_map import ValueMap
+from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
 
 __all__ = ["Cast", "LookupTable"]
 

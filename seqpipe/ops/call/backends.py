@@ -16,9 +16,8 @@ from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ..core.blocks import Block, joined, values_of, values_of_all
 from ..core.declaration import Declaration
-from ..core.rounding import put
 from ..core.sampling import alike
-from ..core.spec import BACKENDS, FLOAT64_DTYPES, KERNEL_DTYPES, Backend, Spec
+from ..core.spec import BACKENDS, FLOAT64_DTYPES, KERNEL_DTYPES, Backend, Spec, put
 from ..cuda.kernel import Item, cuda_device, run_kernel
 from .inputs import has_fast_form
 from .threads import parallel_for, threads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -13,13 +14,13 @@ from ...array import Array, FloatArray, as_native, is_torch, namespace, to_torch
 from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout
+from ...parts import unmarked_error
 from ...sequence import Batch, Sequence
 from ..core.blocks import constant_of
 from ..core.declaration import Declaration
 from ..core.nodes import DataNode
-from ..core.spec import COMPUTED_DTYPES, KERNEL_DTYPES, MOVED_DTYPES, Spec
+from ..core.spec import COMPUTED_DTYPES, KERNEL_DTYPES, MOVED_DTYPES, Spec, View, view_of
 from ..core.types import Type
-from ..core.views import View, view_of
 
 __all__ = [
     "ArrayForm",
@@ -27,6 +28,7 @@ __all__ = [
     "as_array",
     "as_input",
     "check",
+    "check_marked",
     "check_memory",
     "check_not_empty",
     "check_size",
@@ -376,3 +378,30 @@ def _checked(
             advice=f"Layouts are {', '.join(LAYOUTS)}",
         )
     return view_of(layout or DEFAULT_LAYOUTS[ndim], ndim), dtype.name
+
+
+def check_marked(op: Any, unmarked: Seq[str]) -> None:
+    """Check that an operator computes no new values from parts that may be labels.
+
+    Args:
+        op: an operator, a choice or a chain.
+        unmarked: names of the parts; see :func:`seqpipe.parts.unmarked_labels`.
+
+    Raises:
+        ParameterError: it does; the message tells how to mark the part.
+    """
+    names = [name for name in unmarked if name in getattr(op, "images", unmarked)]
+    for one in op.operators if names else ():
+        chosen = names if getattr(one, "only", None) is None else [name for name in names if name in one.only]
+        if chosen and isinstance(one, Declaration) and _computes(one):
+            raise unmarked_error(chosen[0], one.name)
+
+
+def _computes(op: Any) -> bool:
+    """Return whether values of a result may differ from all values of the input."""
+    traits = op.traits
+    if traits.takes == "volumes":
+        by_gather = getattr(op, "interp", "nearest") != "nearest"
+        return by_gather if traits.geometric else not traits.on_labels
+    nearest = getattr(op, "interp_type", None) == "nearest"
+    return traits.values == "computed" and not getattr(traits, "whole_pixels", False) and not nearest

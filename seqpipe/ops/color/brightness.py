@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ..call.ranged import Ranged
+from ..call.op import Ranged
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param

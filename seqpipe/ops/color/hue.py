@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ..call.ranged import Ranged
+from ..call.op import Ranged
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..core.spec import COMPUTED_DTYPES, Spec

@@ -27,8 +27,7 @@ from ..call.inputs import CallInput
 from ..core.blocks import UNMOVED, Block, joined
 from ..core.declaration import Declaration
 from ..core.sampling import alike
-from ..core.spec import Spec
-from ..core.views import View, view_of
+from ..core.spec import Spec, View, view_of
 from ..cuda.kernel import SKELETONS, TYPES, Item, OpSource, launch, row_text
 from ..geometry.base import Geometry, check_sides
 

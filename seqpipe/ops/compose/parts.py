@@ -29,17 +29,13 @@ from ...parts import (
 )
 from ...sequence import Batch, Sequence
 from ..call.dispatch import BoundCall, apply, handles_samples, indices_of
-from ..call.inputs import CallInput, as_array, error_source, like_container, like_library
+from ..call.inputs import CallInput, as_array, check_marked, error_source, like_container, like_library
 from ..core.blocks import Block
-from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
-from ..core.marked import check_marked
 from ..core.nodes import DataNode, parts_of
-from ..core.rounding import cast_coordinates
-from ..core.spec import MOVED_DTYPES, Backend, Spec
+from ..core.spec import MOVED_DTYPES, Backend, CallOptions, Spec, cast_coordinates, view_of
 from ..core.types import Type
-from ..core.views import view_of
 from ..geometry.base import Geometry
 from ..geometry.canvas import Canvas
 from ..geometry.mapping import Mapping as Map

@@ -17,22 +17,23 @@ from ...array import Array, FloatArray, IntArray
 from ...core.cached import cached_property
 from ...errors import ParameterError, described_type, warn_caller
 from .distributions import Distribution, PerFrame, Table, unframed
-from .fields import (
+from .names import keyword_form, parameter_hint
+from .nodes import DataNode
+from .parameters import (
     COMMON,
+    Parameter,
     block_dtype_of,
     check_names,
     check_stated,
     documented,
     name_taken,
+    param,
     parameters_of,
     replaces,
     signature_of,
     summary_of,
     usage_hint,
 )
-from .names import keyword_form, parameter_hint
-from .nodes import DataNode
-from .parameters import Parameter, param
 from .settings import REGISTRY, Settings
 from .spec import Spec
 from .traits import Arguments, Takes, Traits, collected

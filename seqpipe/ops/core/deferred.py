@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from ...core.cached import cached_property
 from ...errors import ParameterError
 from .distributions import PerFrame, unframed
-from .nodes import GRAPH_ARGUMENTS, DataNode, Named, Run, numbers_of
-from .occurrences import Occurrences
+from .nodes import GRAPH_ARGUMENTS, DataNode, Named, Occurrences, Run, numbers_of
 from .types import Type
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
 from reprlib import repr as short
@@ -17,8 +18,8 @@ import numpy.typing as npt
 from ...array import FloatArray
 from ...core.cached import cached_property
 from ...core.json_text import parse_json
+from ...core.param import Param, check_fields
 from ...errors import ParameterError
-from .percentiles import Percentiles
 
 __all__ = [
     "Choice",
@@ -27,6 +28,7 @@ __all__ = [
     "Normal",
     "Number",
     "PerFrame",
+    "Percentiles",
     "Table",
     "Uniform",
     "encoded",
@@ -359,3 +361,28 @@ def _plain(value: Any) -> Any:
 
 def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+_LO = Param(name="lo", doc="The percentile at the least intensity", kind=float, lo=0, hi=100)
+_HI = Param(name="hi", doc="The percentile at the greatest intensity", kind=float, lo=0, hi=100)
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """Range between two percentiles of the values of a sample, with NumPy's linear interpolation.
+
+    Attributes:
+        lo: percentile of the least intensity, from 0 to 100.
+        hi: percentile of the greatest intensity.
+
+    Raises:
+        ParameterError: a percentile is not valid, or they are reversed.
+    """
+
+    lo: float = 0.5
+    hi: float = 99.5
+
+    def __post_init__(self) -> None:
+        check_fields(self, _LO, _HI)
+        if not self.lo < self.hi:
+            raise ParameterError(f"Percentiles({self.lo}, {self.hi}) is reversed", allowed="lo below hi")

@@ -12,13 +12,20 @@ import numpy as np
 from ...array import Array, namespace
 from ...core.param import Param
 from ...errors import ParameterError
-from .distributions import unframed
+from .distributions import Percentiles, unframed
 from .nodes import DataNode
 from .parameters import KEY, Parameter
-from .percentiles import Percentiles
 from .spec import Spec, full_range, half_range
 
-__all__ = ["Intensities", "IntensityRange", "intensities", "limits_of", "missing_range_error", "range_param"]
+__all__ = [
+    "Intensities",
+    "IntensityRange",
+    "intensities",
+    "limits_of",
+    "missing_range_error",
+    "range_param",
+]
+
 
 IntensityRange: TypeAlias = (
     tuple[float, float] | Literal["minmax", "percentiles", "dtype"] | Percentiles | None

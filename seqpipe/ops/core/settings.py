@@ -62,7 +62,7 @@ class Settings(Deferrable):
 
     @property
     def occurrence(self) -> int:
-        """Position among the operators of equal name and seed; see :mod:`seqpipe.ops.core.occurrences`."""
+        """Position among the operators of equal name and seed; see :class:`seqpipe.ops.core.nodes.Occurrences`."""
         return int(self.stream_name.removeprefix(self.name).removeprefix("#") or 0)
 
     def with_occurrence(self, occurrence: int) -> Self:

@@ -18,8 +18,7 @@ from ..core.blocks import values_of_all
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import ANY, levels, param
-from ..core.rounding import put
-from ..core.spec import Spec
+from ..core.spec import Spec, put
 
 __all__ = ["Erase", "RandomErasing"]
 

@@ -14,8 +14,7 @@ from ...core.padding import FILL_MODES, FillMode, source_indices
 from ...errors import ParameterError
 from ..core.body import Body
 from ..core.parameters import levels
-from ..core.rounding import typed
-from ..core.spec import Spec
+from ..core.spec import Spec, typed
 from .base import Geometry
 from .mapping import Mapping, scaling
 

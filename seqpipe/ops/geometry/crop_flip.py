@@ -11,8 +11,7 @@ from ..call.op import Op
 from ..core.distributions import Flag
 from ..core.parameters import param
 from .base import Geometry
-from .mapping import Mapping, scaling
-from .window import Windowed, window_of
+from .mapping import Mapping, Windowed, scaling, window_of
 
 __all__ = ["Crop", "Flip"]
 

@@ -14,8 +14,7 @@ from ..core.body import Body
 from ..core.distributions import Distribution, Number, PerFrame, Table
 from ..core.nodes import DataNode
 from ..core.parameters import param
-from ..core.rounding import put
-from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
+from ..core.spec import COMPUTED_DTYPES, RANGES, Spec, put
 from .base import Geometry, Interpolated
 from .interpolate import (
     KINDS,
@@ -26,8 +25,7 @@ from .interpolate import (
     remap_is_exact,
     remapped,
 )
-from .mapping import Mapping
-from .window import OutputSize
+from .mapping import Mapping, OutputSize
 
 __all__ = ["Warped"]
 

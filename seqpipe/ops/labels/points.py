@@ -17,8 +17,7 @@ from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
 from ..core.distributions import Number, PerFrame
 from ..core.parameters import param
-from ..core.rounding import cast_coordinates
-from ..core.spec import MOVED_DTYPES, Spec
+from ..core.spec import MOVED_DTYPES, Spec, cast_coordinates
 
 __all__ = ["CoordTransform"]
 

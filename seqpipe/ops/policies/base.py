@@ -27,8 +27,7 @@ from ..geometry.base import Geometry
 from ..geometry.interpolate import KINDS, InterpolationKind
 from ..geometry.mapping import Mapping
 from ..geometry.warped import Warped
-from .published import MagnitudeRange
-from .steps import STEPS
+from .published import STEPS, MagnitudeRange
 
 __all__ = ["DrawnStep", "Policy", "fields"]
 

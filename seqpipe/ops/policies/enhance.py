@@ -15,8 +15,7 @@ from ..call.op import Op
 from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param
-from ..core.rounding import put
-from ..core.spec import TABLE_DTYPES
+from ..core.spec import TABLE_DTYPES, put
 
 __all__ = ["MeanContrast", "Sharpness"]
 

@@ -16,10 +16,10 @@ from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator
+from .channels import Blurred, Coarse, SavedValues, Stage, Statistics, Step
 from .gather import gather
 from .mapping import Mapping3, rotation_matrix
 from .ranges import moments
-from .stages import Blurred, Coarse, SavedValues, Stage, Statistics, Step
 
 __all__ = [
     "Anisotropy",

@@ -19,8 +19,7 @@ from ...core.native import load_functions
 from ..call.threads import parallel_for, threads
 from ..cuda.kernel import address_of
 from .kernel import WORK, KernelForm, launch_controls, launch_gathers, mapping_form
-from .lattice import DrawnControl, Lattice
-from .mapping import IDENTITY, Extent, Mapping3
+from .mapping import IDENTITY, DrawnControl, Extent, Lattice, Mapping3
 from .state import name_of
 
 __all__ = [

@@ -15,11 +15,9 @@ import numpy as np
 
 from ...array import Array, namespace
 from ...core.kernel import KernelDevice
-from .channels import MOST_VOXELS, ChannelTask, run_channels
-from .cpu import labels_for, renamed
+from .channels import MOST_VOXELS, ChannelTask, Stage, rounded, run_channels
 from .gather import BatchMemory, Gather, gathers
 from .plan import Change, Move, Plan, PlanStep, Rename
-from .stages import Stage, rounded
 from .state import PartState, SampleState, name_of
 
 __all__ = ["run_on_gpu"]
@@ -56,7 +54,7 @@ def run_on_gpu(
             _change(changing, device)
         for sample in samples:
             while sample.steps and isinstance(step := sample.steps[0], Rename):
-                sample.state = renamed(sample.state, step)
+                sample.state = step.run(sample.state)
                 sample.steps.pop(0)
     return [sample.state for sample in samples]
 
@@ -76,7 +74,7 @@ def _move(samples: Seq[_Sample], device: KernelDevice, memory: BatchMemory | Non
                     step.outside(item),
                     partial(memory.allocate, name) if memory and last else None,
                 )
-                volume, interpolation = labels_for(item, outside), step.interpolation(item)
+                volume, interpolation = step.source_values(item), step.interpolation(item)
                 jobs.append(Gather(volume, step.mapping, interpolation, outside, allocate=allocate))
     gathered = iter(gathers(jobs, device))
     for sample, step in moves:

@@ -17,10 +17,9 @@ from ...parts import Labels, Sample
 from ..call.backends import on_device_of
 from ..core.declaration import Declaration
 from ..core.spec import Backend
-from .drawn import SampledParameters
 from .gather import Gather, gather, gather_coefficients
-from .lattice import Lattice
-from .mapping import Extent, Mapping3, transformed
+from .mapping import Extent, Lattice, Mapping3, transformed
+from .plan import SampledParameters
 from .run import SINGLE, RunSettings, apply_to_samples, plain
 from .state import VoxelGrid, state_of
 

@@ -9,13 +9,12 @@ import numpy as np
 
 from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
-from ..core.distributions import Number
+from ..core.distributions import Number, Percentiles
 from ..core.parameters import ANY, param
-from ..core.percentiles import Percentiles
-from ..noise.normal_numbers import fast_normal
+from ..noise.numbers import fast_normal
 from .base import Intensity, bits, generator
+from .channels import COUNTS, Stage, Statistics, Step, scaled
 from .ranges import IntensityRange, moments, percentiles, range_of, range_param
-from .stages import COUNTS, Stage, Statistics, Step, scaled
 
 __all__ = [
     "BrightnessAdditive",

@@ -13,8 +13,7 @@ import numpy as np
 from ...array import namespace
 from ...core.kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
-from .lattice import DrawnControl
-from .mapping import IDENTITY, Extent, Mapping3
+from .mapping import IDENTITY, DrawnControl, Extent, Mapping3
 
 __all__ = ["WORK", "KernelForm", "launch_controls", "launch_gathers", "mapping_form", "on_device"]
 

@@ -5,19 +5,97 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
-from ...array import namespace
+import numpy as np
+
+from ...array import Array, namespace
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
 from ..call.inputs import check_memory
+from ..core.blocks import resolve, values_of, values_of_each, with_acts
+from ..core.declaration import Declaration
 from ..core.spec import Spec
-from .drawn import SampledParameters, sampled_parameters
+from .gather import gather
 from .mapping import Mapping3
 from .state import PartState, SampleState, VoxelGrid, name_of
 
-__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of", "settings_agree"]
+__all__ = [
+    "Change",
+    "Move",
+    "Plan",
+    "PlanStep",
+    "Rename",
+    "SampledParameters",
+    "Smooth",
+    "plans_of",
+    "sampled_parameters",
+    "settings_agree",
+]
+
+
+class SampledParameters(SimpleNamespace):
+    """An operator's parameters for one sample, as attributes; ``acts`` is whether it changes the sample."""
+
+    @classmethod
+    def of(cls, op: Declaration, values: dict[str, Any], *, acts: bool) -> SampledParameters:
+        """Return the result of :meth:`Declaration.sample` with the constant parameters, in the dtypes of a block.
+
+        Args:
+            op: the operator.
+            values: by name.
+            acts: whether it acts on the sample; overridden if the values are such that it changes nothing.
+        """
+        rows = op.template.copy()
+        for name, value in values.items():
+            rows[name] = value
+        return cls(**vars(values_of(with_acts(op, rows, np.array([acts]))[0])))
+
+    @classmethod
+    def from_json(cls, op: Declaration, values: dict[str, Any]) -> SampledParameters:
+        """Restore the parameters from the result of :meth:`to_json`, bit for bit.
+
+        Args:
+            op: the operator.
+            values: by name.
+        """
+        rows = np.zeros(1, op.block_dtype())
+        for name, value in values.items():
+            rows[name] = np.nan if value is None else value
+        return cls(**vars(values_of(rows[0])))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values as JSON values; missing ones are None."""
+        result = {}
+        for name, value in vars(self).items():
+            plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+            several = plain if isinstance(plain, list) else [plain]
+            result[name] = None if any(number != number for number in several) else plain
+        return result
+
+
+def sampled_parameters(
+    op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]
+) -> list[SampledParameters]:
+    """Return the parameters of an operator for some samples; those of a constant operator are shared.
+
+    Args:
+        op: the operator.
+        specs: the samples.
+        epoch: the epoch that draws are for.
+        indices: of the samples.
+
+    Raises:
+        ParameterError: the epoch is not one, or a table has not one value for each sample.
+    """
+    block = resolve(op, specs, epoch, indices)
+    if block.constants:
+        shared = {id(constant): SampledParameters(**vars(constant.p)) for constant in block.constants}
+        return [shared[id(constant)] for constant in block.constants]
+    return values_of_each(block.rows, SampledParameters)
+
 
 _CHECKED_FROM_VOXELS: Final = 1 << 26  # smaller results are not compared with the memory of the device
 
@@ -92,6 +170,36 @@ class Move:
         move = self.mapping.boxes if isinstance(item.part, Boxes) else self.mapping.points
         return move(item.values) if len(item.values) else item.values
 
+    def source_values(self, item: PartState) -> Array:
+        """Return the values to gather: those of labels in a dtype that also holds the value outside."""
+        values, fill = item.values, self.outside(item)
+        of_integers = values.dtype.kind in "iub" and values.dtype != bool
+        if isinstance(item.part, Labels) and fill is not None and of_integers:
+            info = np.iinfo(values.dtype)
+            if not info.min <= fill <= info.max:
+                return values.astype(
+                    np.int16 if info.bits <= 8 else np.int32 if info.bits <= 16 else np.int64
+                )
+        return values
+
+    def run(self, state: SampleState, *, reference: bool) -> SampleState:
+        """Return the sample with all parts moved, by the CPU."""
+        parts = {}
+        for name, item in state.parts.items():
+            values = (
+                gather(
+                    self.source_values(item),
+                    self.mapping,
+                    self.interpolation(item),
+                    self.outside(item),
+                    reference=reference,
+                )
+                if item.layout
+                else self.moved_points(item)
+            )
+            parts[name] = replace(item, values=values, affine=self.grid.affine)
+        return replace(state, parts=parts, grid=self.grid)
+
 
 @dataclass(eq=False)
 class Change:
@@ -140,6 +248,17 @@ class Change:
             "extent": values.shape[:3],
         }
 
+    def run(self, state: SampleState, *, reference: bool) -> SampleState:  # noqa: ARG002  as steps that have several
+        """Return the sample with its images changed, by the CPU."""
+        parts = dict(state.parts)
+        for name, first_channel in self.first_channels(state).items():
+            item = parts[name]
+            context = self.image_context(state, item)
+            parts[name] = replace(
+                item, values=self.op.apply_to_image(item.values, self.p, first_channel, context)
+            )
+        return replace(state, parts=parts)
+
 
 @dataclass(eq=False)
 class Smooth(Change):
@@ -178,6 +297,16 @@ class Rename:
     def names(self) -> list[str]:
         """Names of the operators."""
         return [self.op.name]
+
+    def run(self, state: SampleState, *, reference: bool = True) -> SampleState:  # noqa: ARG002  as other steps
+        """Return the sample with its labels changed."""
+        parts = {
+            name: replace(item, values=self.op.reference(item.values, None))
+            if isinstance(item.part, Labels)
+            else item
+            for name, item in state.parts.items()
+        }
+        return replace(state, parts=parts)
 
 
 PlanStep: TypeAlias = Move | Change | Rename

@@ -15,9 +15,8 @@ from ..core.distributions import Number
 from ..core.parameters import at_most_one, param
 from .acquisition import GaussianBlur3d
 from .base import Intensity, Spatial, Volumetric, spacing_of
-from .drawn import SampledParameters
-from .lattice import FOLD_LIMIT, DrawnControl, Lattice, nodes_for
-from .mapping import IDENTITY, Mapping3, rotation_matrix
+from .mapping import FOLD_LIMIT, IDENTITY, DrawnControl, Lattice, Mapping3, nodes_for, rotation_matrix
+from .plan import SampledParameters
 from .state import VoxelGrid
 
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
