@@ -113,9 +113,6 @@ class _Joining(Arrays, register=False):
 
         Returns:
             One value of the type of the arguments.
-
-        Raises:
-            ParameterError: the arguments differ in kind, dtype or axes, or there is no such axis.
         """
         parts_given = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else arrays
         kinds = {

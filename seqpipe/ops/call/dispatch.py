@@ -58,11 +58,7 @@ class BoundCall(NamedTuple):
 
     @classmethod
     def of(cls, op: Declaration, values: Seq[Any], layout: str | None, epoch: int, index: Any) -> BoundCall:
-        """Bind an operator to some values.
-
-        Raises:
-            ParameterError: the operator does not accept a value, or the values differ in dtype or device.
-        """
+        """Bind an operator to some values."""
         _check_takes(op)
         parts = [as_input(op, value, layout) for value in values]
         if len(parts) > 1:
@@ -74,11 +70,7 @@ class BoundCall(NamedTuple):
         return cls(op, parts, specs, resolve(op, specs, epoch, _indices(op, parts, index)))
 
     def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> BoundCall:
-        """Bind another operator to the results of this call.
-
-        Raises:
-            ParameterError: it does not accept them.
-        """
+        """Bind another operator to the results of this call."""
         for spec in specs[:1] if alike(specs) else dict.fromkeys(specs):
             check(op, spec)
         return BoundCall(op, self.parts, specs, resolve(op, specs, epoch, _indices(op, self.parts, index)))
@@ -305,11 +297,7 @@ def _indices(op: Declaration, parts: Seq[CallInput], index: Any) -> Seq[int]:
 
 
 def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
-    """Return the index of each sample, from the indices of all, the index of the first, or None.
-
-    Raises:
-        ParameterError: these are not integers from 0, or not one for each sample.
-    """
+    """Return the index of each sample, from the indices of all, the index of the first, or None."""
     if index is None:
         return range(samples)
     try:

@@ -129,21 +129,13 @@ def like_container(values: list[Any] | tuple[Any, ...], results: list[Any]) -> A
 
 
 def check_not_empty(op: Declaration, values: list[Any] | tuple[Any, ...]) -> None:
-    """Check that a list has arrays.
-
-    Raises:
-        ParameterError: it is empty.
-    """
+    """Check that a list has arrays."""
     if not values:
         raise ParameterError("a list of no arrays", source=op.name, allowed="one or more")
 
 
 def as_input(op: Declaration, value: Any, layout: str | None) -> CallInput:
-    """Return the input for a value.
-
-    Raises:
-        ParameterError: the operator does not accept the value.
-    """
+    """Return the input for a value."""
     affines: tuple[FloatArray | None, ...] = ()
     if isinstance(value, (Sequence, Batch)):
         if layout not in (None, value.layout):
@@ -203,11 +195,7 @@ def has_fast_form(op: Declaration, dtype: np.dtype[Any], result: np.dtype[Any]) 
 
 
 def check(op: Declaration, spec: Spec) -> None:
-    """Check that an operator accepts a sample.
-
-    Raises:
-        ParameterError: it does not; the message states what it accepts.
-    """
+    """Check that an operator accepts a sample."""
     check_type(op, spec.dtype)
     if op.traits.channels and spec.channels not in op.traits.channels:
         raise _wrong_channels(op, spec.channels)
@@ -215,22 +203,14 @@ def check(op: Declaration, spec: Spec) -> None:
 
 
 def check_type(op: Declaration, dtype: str) -> None:
-    """Check that an operator accepts a dtype.
-
-    Raises:
-        ParameterError: it does not.
-    """
+    """Check that an operator accepts a dtype."""
     if dtype not in op.traits.dtypes:
         with error_source(op):
             raise _wrong_type(dtype, op.traits.dtypes)
 
 
 def check_value_type(op: Declaration, value_type: Type) -> None:
-    """Check that an operator on images accepts the values of a graph's node, as far as their type is known.
-
-    Raises:
-        ParameterError: it does not.
-    """
+    """Check that an operator on images accepts the values of a graph's node, as far as their type is known."""
     if value_type.kind not in ("images", "unknown", "flow", "labels"):
         raise ParameterError(f"{value_type}", source=op.name, allowed=f"{op.traits.takes}")
     letters = value_type.layout
@@ -264,11 +244,7 @@ def _wrong_channels(op: Declaration, channels: int) -> ParameterError:
 
 
 def check_size(op: Declaration, what: str, height: int, width: int) -> None:
-    """Check that images have at most as many pixels as kernels can count.
-
-    Raises:
-        ParameterError: they have more.
-    """
+    """Check that images have at most as many pixels as kernels can count."""
     if height * width > _MOST_PIXELS:
         raise ParameterError(
             f"{what} of {height}×{width} pixels", source=op.name, allowed=f"up to {_MOST_PIXELS} pixels"
@@ -276,18 +252,7 @@ def check_size(op: Declaration, what: str, height: int, width: int) -> None:
 
 
 def check_memory(op: Declaration, what: str, size: int, library: Any, advice: str) -> None:
-    """Check that the memory of a device can hold results, before it is allocated.
-
-    Args:
-        op: the operator.
-        what: description of the results.
-        size: their size in bytes.
-        library: NumPy, or CuPy with the GPU as its current device.
-        advice: what makes them smaller.
-
-    Raises:
-        ParameterError: it cannot.
-    """
+    """Check that the memory of a device can hold results, before it is allocated."""
     most = main_memory_bytes() if library is np else library.cuda.Device().mem_info[1]
     if size > most:
         raise ParameterError(
@@ -299,11 +264,7 @@ def check_memory(op: Declaration, what: str, size: int, library: Any, advice: st
 
 
 def _result_channels(op: Declaration, spec: Spec, view: View, layout: str) -> int:
-    """Return the number of channels of the result.
-
-    Raises:
-        ParameterError: its layout has no axis for several channels.
-    """
+    """Return the number of channels of the result."""
     channels = op.result_channels(spec.channels)
     if channels > 1 and 4 not in view.positions:
         raise ParameterError(
@@ -315,11 +276,7 @@ def _result_channels(op: Declaration, spec: Spec, view: View, layout: str) -> in
 
 
 def _result_dtype(op: Declaration, dtype: str) -> np.dtype[Any]:
-    """Return the dtype of the result.
-
-    Raises:
-        ParameterError: results cannot be converted to it.
-    """
+    """Return the dtype of the result."""
     result, types = op.result_dtype(dtype), MOVED_DTYPES if op.traits.values == "moved" else COMPUTED_DTYPES
     if result not in types:
         raise ParameterError(f"results of the type {result!r}", source=op.name, allowed=", ".join(types))
@@ -337,12 +294,7 @@ def error_source(op: Declaration) -> Iterator[None]:
 
 
 def as_array(op: Declaration, value: Any) -> Array:
-    """Return a value as a NumPy or CuPy array.
-
-    Raises:
-        ParameterError: it is not an array, or cannot be shared.
-        BackendError: it is on a GPU, and CuPy is not installed.
-    """
+    """Return a value as a NumPy or CuPy array."""
     with error_source(op):
         if isinstance(value, DataNode):  # as an argument, it would have deferred the call
             raise ParameterError(
@@ -386,9 +338,6 @@ def check_marked(op: Any, unmarked: Seq[str]) -> None:
     Args:
         op: an operator, a choice or a chain.
         unmarked: names of the parts; see :func:`seqpipe.parts.unmarked_labels`.
-
-    Raises:
-        ParameterError: it does; the message tells how to mark the part.
     """
     names = [name for name in unmarked if name in getattr(op, "images", unmarked)]
     for one in op.operators if names else ():

@@ -456,11 +456,7 @@ def _only_of(state: State, read: Callable[[State], Any]) -> Only:
 
 
 def _check(op: Any) -> None:
-    """Check that an operator changes images without moving pixels.
-
-    Raises:
-        ParameterError: it does not.
-    """
+    """Check that an operator changes images without moving pixels."""
     if not isinstance(op, Op):
         advice = "Operators on volumes have a parameter only=…" if op.traits.takes == "volumes" else ""
         raise ParameterError(

@@ -35,17 +35,7 @@ class Composed:
     interpolation: Interpolated
 
     def operator(self, x: Any, layout: str | None, epoch: int, index: Any) -> WarpPerspective:
-        """Return one operator with the product of the mappings that the operators sample for an input.
-
-        Args:
-            x: the input of the first operator.
-            layout: layout of arrays.
-            epoch: epoch that parameters are sampled for.
-            index: indices of the samples, or the index of the first.
-
-        Raises:
-            ParameterError: an operator does not accept its input, or results differ in size.
-        """
+        """Return one operator with the product of the mappings that the operators sample for an input."""
         values: Seq[Any] = x if isinstance(x, (list, tuple)) else (x,)
         if isinstance(x, Batch):
             index = x.indices if index is None else index

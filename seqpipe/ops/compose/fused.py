@@ -204,11 +204,7 @@ def _for_each(rows: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
 def fused(
     ops: Seq[Declaration], values: Seq[Any], layout: str | None, epoch: int, index: Any
 ) -> Fused | None:
-    """Bind operators to some values; return None if the values cannot be processed by one kernel.
-
-    Raises:
-        ParameterError: an operator does not accept its input.
-    """
+    """Bind operators to some values; return None if the values cannot be processed by one kernel."""
     calls = [BoundCall.of(ops[0], values, layout, epoch, index)]
     specs = calls[0].specs
     channels = {spec.channels for spec in specs}

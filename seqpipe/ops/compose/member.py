@@ -33,18 +33,11 @@ class Member(Deferrable):
         Args:
             x: images, a sequence, a batch, a list, or a sample of several parts.
             options: options of the call.
-
-        Raises:
-            ParameterError: an operator does not accept its samples, or results of one array differ in shape or type.
         """
 
     @abstractmethod
     def result_layout(self, layout: str) -> str:
-        """Return the layout of the result for images of a layout.
-
-        Raises:
-            ParameterError: the layouts of samples would differ.
-        """
+        """Return the layout of the result for images of a layout."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -82,11 +75,7 @@ def member_of_state(state: State, operator: Callable[[State], Any]) -> Any:
 
 
 def json_of_chain(state: State) -> str:
-    """Return the state of a chain as JSON.
-
-    Raises:
-        ParameterError: a parameter is a node.
-    """
+    """Return the state of a chain as JSON."""
 
     def refuse(node: Any) -> NoReturn:
         raise ParameterError(
@@ -97,11 +86,7 @@ def json_of_chain(state: State) -> str:
 
 
 def chain_of_json(text: str) -> Any:
-    """Create the chain that :func:`json_of_chain` described.
-
-    Raises:
-        ParameterError: the text is not such JSON, or an operator in it is not valid.
-    """
+    """Create the chain that :func:`json_of_chain` described."""
     with reading_json(f"chain: {short(text)}", "Chain"):
         state = parse_json(text)
         if field_of(state, "op", str, "") != "chain":

@@ -101,16 +101,7 @@ class DeferredSampleCall(Deferrable):
         backend: Backend | None = None,
         device: KernelDevice | None = None,
     ) -> tuple[Any, ...]:
-        """Return the data of the parts after the operators, in their order.
-
-        Args:
-            values: data of the parts.
-            layout: layout of arrays.
-            epoch: epoch that parameters are sampled for.
-            index: indices of the samples.
-            backend: implementation for images.
-            device: device that kernels run on.
-        """
+        """Return the data of the parts after the operators, in their order."""
         options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
         result = apply_to_sample(self.target, self._sample(values), backend=backend, device=device, **options)
         return tuple(one.data if isinstance(one, Part) else one for one in result.values())
@@ -146,9 +137,6 @@ def apply_to_sample(
     Returns:
         A :class:`seqpipe.parts.Sample` with the names, kinds and types of the input; a dictionary of nodes, if a part
         or a parameter is one.
-
-    Raises:
-        ParameterError: there is no image, a part does not fit the images, or parts have different grids.
     """
     if not isinstance(sample, Mapping):
         alone = {"layout": layout, "epoch": epoch, "backend": backend, "device": device}
@@ -202,11 +190,7 @@ def _labels_alone(target: Any, x: Any, index: Any, options: dict[str, Any]) -> A
 
 
 def _check_has_image(parts: Mapping[str, Part], source: str) -> None:
-    """Check that a sample has an image.
-
-    Raises:
-        ParameterError: it has none.
-    """
+    """Check that a sample has an image."""
     if not any(isinstance(one, Image) for one in parts.values()):
         kinds = ", ".join(f"{name} ({type(one).__name__})" for name, one in parts.items())
         raise ParameterError(
@@ -293,11 +277,7 @@ class _SampleCall(NamedTuple):
 
     @classmethod
     def of(cls, op: Any, parts: Mapping[str, Part], layout: str | None, context: _Context) -> _SampleCall:
-        """Bind an operator to a sample.
-
-        Raises:
-            ParameterError: the operator does not accept the first image.
-        """
+        """Bind an operator to a sample."""
         return cls(op, parts, layout, context, _bind(op, _reference(parts).data, layout, context))
 
     @property
@@ -335,11 +315,7 @@ class _SampleCall(NamedTuple):
         return result, (self.layout if after == self.letters else after)
 
     def _check_grid(self, name: str, data: Sequence) -> None:
-        """Check that a part has the grid of the first image.
-
-        Raises:
-            ParameterError: it has another one; the message shows both.
-        """
+        """Check that a part has the grid of the first image."""
         own, wanted = data.affine, affine_of(self.image.value)
         if own is None or wanted is None:
             return
@@ -541,11 +517,7 @@ class _SampleCall(NamedTuple):
         return cast_coordinates(values, array.dtype)
 
     def _slice_order(self, name: str, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
-        """Return the first slice of the input that the result shows, and the step to the next.
-
-        Raises:
-            ParameterError: the slices are not evenly spaced.
-        """
+        """Return the first slice of the input that the result shows, and the step to the next."""
         order = np.asarray(self.op.frame_order(rows, spec))
         steps = order[1:] - order[:-1]
         if not steps.size or steps[0] == 0 or (steps != steps[0]).any():
@@ -558,11 +530,7 @@ class _SampleCall(NamedTuple):
 
 
 def _bind(op: Any, data: Any, layout: str | None, context: _Context) -> BoundCall:
-    """Bind an operator to an image.
-
-    Raises:
-        ParameterError: the data is a list, or the operator does not accept it.
-    """
+    """Bind an operator to an image."""
     if isinstance(data, (list, tuple)):
         allowed = "an array, a Sequence, or a Batch of one shape"
         raise ParameterError("a list of images", source=op.name, allowed=allowed)

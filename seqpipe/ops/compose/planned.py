@@ -39,15 +39,6 @@ def planned(ops: Seq[Op], specs: Seq[Spec], epoch: int, index: Any) -> list[Plan
 
     The parameters are those that the operators sample when they are called with such samples, for the same epoch and
     indices; each is one for all frames of a sample.
-
-    Args:
-        ops: the operators.
-        specs: the samples that the first operator gets.
-        epoch: epoch that parameters are sampled for.
-        index: indices of the samples, or the index of the first.
-
-    Raises:
-        ParameterError: an operator does not accept its input.
     """
     result = []
     current = list(specs)

@@ -73,16 +73,7 @@ def selected(x: Any, positions: Seq[int]) -> Any:
 
 
 def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> Any:
-    """Merge groups of samples into a batch in the original order.
-
-    Args:
-        whole: the batch that the groups were selected from.
-        parts: positions of the samples and result, for each group.
-        source: name of the operator, for messages.
-
-    Raises:
-        ParameterError: samples that were one array now differ in shape or dtype.
-    """
+    """Merge groups of samples into a batch in the original order."""
     pairs = list(parts)
     if isinstance(whole, Mapping):
         merged_parts = {

@@ -204,11 +204,7 @@ class Choice(Distribution):
 
 
 def _keep_plain(owner: Distribution, *names: str, several: bool = False) -> None:
-    """Convert fields to Python numbers, so that equal distributions have equal repr, JSON and hash.
-
-    Raises:
-        ParameterError: a field is neither a number nor, where ``several`` allows them, several numbers.
-    """
+    """Convert fields to Python numbers, so that equal distributions have equal repr, JSON and hash."""
     for name in names:
         value = getattr(owner, name)
         plain = _plain_numbers(value)
@@ -311,11 +307,7 @@ def encoded(value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
-    """Return the value that :func:`encoded` wrote.
-
-    Raises:
-        ParameterError: the value is of an unknown kind.
-    """
+    """Return the value that :func:`encoded` wrote."""
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, Mapping):
@@ -338,11 +330,7 @@ def _decoded(value: Any) -> Any:
 
 
 def settings_of(text: str) -> dict[str, Any]:
-    """Return the values by name from an operator's JSON.
-
-    Raises:
-        ParameterError: the text is not such JSON, or a value is of an unknown kind.
-    """
+    """Return the values by name from an operator's JSON."""
     allowed = "the result of to_json()"
     try:
         result = parse_json(text)

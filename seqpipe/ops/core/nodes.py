@@ -358,9 +358,6 @@ def numbers_of(value: Any) -> npt.NDArray[Any] | FloatArray:
 
     Args:
         value: an array, a number, or a list with one of them for each sample.
-
-    Raises:
-        ParameterError: the value holds no numbers, or a list has values of different shapes.
     """
     if isinstance(value, (Sequence, Batch)):
         raise ParameterError(

@@ -340,20 +340,12 @@ def param(
 
 
 def levels(doc: str) -> Any:
-    """Declare a level for all channels, or one for each; by default 0.
-
-    Args:
-        doc: what the level means.
-    """
+    """Declare a level for all channels, or one for each; by default 0."""
     return param((0.0,), f"{doc}, or one for each channel", kind=float, unit="levels", size=ANY)
 
 
 def at_most_one(op: Any, *names: str) -> None:
-    """Check that at most one of some parameters is set; None and False mean that a parameter is not set.
-
-    Raises:
-        ParameterError: several are set.
-    """
+    """Check that at most one of some parameters is set; None and False mean that a parameter is not set."""
     values = {name: getattr(op, name) for name in names}
     present = [name for name, value in values.items() if value is not None and value is not False]
     if len(present) > 1:
@@ -457,14 +449,7 @@ def usage_hint(op: Any) -> str:
 
 
 def check_names(cls: Any) -> None:
-    """Check that the names of parameters and derived values are unique within an operator.
-
-    Args:
-        cls: the class, with its parameters.
-
-    Raises:
-        ParameterError: a parameter has the name of an attribute, a method, an argument of the call or a derived value.
-    """
+    """Check that the names of parameters and derived values are unique within an operator."""
     derived = [entry if isinstance(entry, str) else entry[0] for entry in cls.traits.derived]
     call = inspect.signature(cls.__call__).parameters
     key = ["key"] if cls.traits.keyed else []
@@ -483,11 +468,7 @@ def name_taken(cls: type, name: str) -> ParameterError:
 
 
 def check_stated(cls: Any) -> None:
-    """Check the form of an operator's name, dtypes and channels.
-
-    Raises:
-        ParameterError: the name is not an identifier, or dtypes or channels are not valid.
-    """
+    """Check the form of an operator's name, dtypes and channels."""
     computes = cls.traits.takes in ("images", "batches") and cls.traits.values != "moved"
     types = COMPUTED_DTYPES if computes else MOVED_DTYPES
     if not all(part.isidentifier() for part in cls.name.split(".")):

@@ -121,12 +121,6 @@ def sampled(
 ) -> Iterator[tuple[dict[str, Any], Any]]:
     """Sample each sample by its own generator.
 
-    Args:
-        op: the operator.
-        specs: the samples.
-        epoch: the epoch.
-        indices: the samples' indices.
-
     Yields:
         For each sample the sampled values by name, and whether the operator acts on it, or on each of its frames.
     """
@@ -154,13 +148,7 @@ class _Ranges(NamedTuple):
     steps: Steps
 
     def write(self, rows: npt.NDArray[Any], numbers: Seq[Seq[float]], p: float) -> Any:
-        """Write the values that :meth:`Distribution.draw` would return; return which rows act.
-
-        Args:
-            rows: one for each sample.
-            numbers: for each of :attr:`steps` the numbers of all samples.
-            p: probability of acting.
-        """
+        """Write the values that :meth:`Distribution.draw` would return; return which rows act."""
         for (name, element), lo, width, drawn in zip(self.fields, self.lo, self.width, numbers, strict=False):
             column = rows[name] if element is None else rows[name][:, element]
             for row, number in enumerate(drawn):

@@ -131,11 +131,7 @@ class View(NamedTuple):
 
 @lru_cache(maxsize=64)
 def view_of(layout: str, ndim: int) -> View:
-    """Return the view for arrays of a layout.
-
-    Raises:
-        ParameterError: the layout is unknown or does not fit the number of axes.
-    """
+    """Return the view for arrays of a layout."""
     known = check_layout(layout, ndim)
     is_series = "F" in known and "D" in known
     if is_series and "N" in known:
@@ -211,12 +207,7 @@ def typed(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def cast_coordinates(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert coordinates in double precision to a dtype by the same rule.
-
-    Args:
-        values: in main memory or on a GPU.
-        dtype: dtype of the result.
-    """
+    """Convert coordinates in double precision to a dtype by the same rule."""
     if dtype.kind in "iu":
         bounds = np.iinfo(dtype)
         most = float(bounds.max)

@@ -130,14 +130,7 @@ def _kernel_of(
 
 
 def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDevice) -> None:
-    """Queue an operator on images in device memory, in one launch.
-
-    Args:
-        op: the operator.
-        items: the images, all of one dtype.
-        block: the kernel rows.
-        device: device that runs it, on CuPy's current stream.
-    """
+    """Queue an operator on images in device memory, in one launch."""
     first = items[0]
     channels = first.x.shape[4]
     if len(items) > 1 and any(item.x.shape[4] != channels for item in items):
@@ -153,15 +146,7 @@ def launch(
     block: Block,
     device: KernelDevice,
 ) -> None:
-    """Queue a kernel on images in device memory.
-
-    Args:
-        source: source of the kernel, or of several consecutive kernels.
-        defines: its macros, without those that all kernels share.
-        items: the images, all of one dtype.
-        block: the kernel rows.
-        device: device that runs it, on CuPy's current stream.
-    """
+    """Queue a kernel on images in device memory."""
     entries, images = [], 0
     for x, out, sample in items:
         samples, frames, height, width, channels = out.shape

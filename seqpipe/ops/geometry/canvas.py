@@ -115,11 +115,7 @@ class Canvas(Geometry, register=False):
         return out
 
     def checked(self, window: Seq[int]) -> CanvasWindow:
-        """Return a window after checking its size and position.
-
-        Raises:
-            ParameterError: it is empty, or too far from the images.
-        """
+        """Return a window after checking its size and position."""
         result = CanvasWindow(*window)
         if result.height < 1 or result.width < 1 or min(result) <= -FAR or max(result) >= FAR:
             raise ParameterError(
@@ -130,11 +126,7 @@ class Canvas(Geometry, register=False):
         return result
 
     def _fill_values(self, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Return the fill value of each channel in a dtype, or one for all.
-
-        Raises:
-            ParameterError: there are values for more channels than kernels support.
-        """
+        """Return the fill value of each channel in a dtype, or one for all."""
         fill_value = self.fill_value
         if len(fill_value) > _OWN:
             raise ParameterError(

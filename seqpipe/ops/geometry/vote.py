@@ -16,10 +16,6 @@ def voted(x: Array, mapping: Mapping) -> Array:
 
     Of labels with equal sums, the nearest pixel's wins, or else the least. Points outside of the labels get 0; edge
     pixels are repeated for the half pixel around them.
-
-    Args:
-        x: labels of any dtype, NumPy or CuPy.
-        mapping: mapping from the result to the source.
     """
     xp, (height, width) = namespace(x), x.shape[1:3]
     coordinates = coordinates_of(mapping.matrix.astype(np.float32), mapping.height, mapping.width)

@@ -122,9 +122,6 @@ class Warped(OutputSize, Geometry, register=False):
             height: rows of the input.
             width: columns of the input.
             inverse_map: whether it maps the result to the source.
-
-        Raises:
-            ParameterError: it maps the source to the result and cannot be inverted.
         """
         if not inverse_map:
             for one in matrix.reshape(-1, 3, 3):

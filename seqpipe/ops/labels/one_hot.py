@@ -31,12 +31,6 @@ _TOGETHER: Final = 16  # bytes that a thread writes at once, so items start at a
 def _one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) -> Array:
     """Return one-hot vectors along a new axis.
 
-    Args:
-        labels: integers or booleans.
-        axis: position of the new axis.
-        classes: number of classes.
-        values: value for the label's class, and value for all others.
-
     Returns:
         An array of the dtype of ``values``.
     """

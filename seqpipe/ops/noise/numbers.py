@@ -120,10 +120,6 @@ def poisson(mean: Floats, bits: Bits) -> Floats:
 
     Means below :data:`FEW` use summation of probabilities; others the expansion of the inverse around the normal one
     (Giles, "Algorithm 955", 2016), less than 0.05 % of whose results are off by one.
-
-    Args:
-        mean: above 0.
-        bits: of the same shape.
     """
     few = mean < FEW
     result = np.empty_like(mean)

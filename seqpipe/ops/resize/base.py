@@ -46,13 +46,7 @@ _KINDS: Final = {
 
 
 def picked(x: npt.NDArray[Any], rows: Taps, columns: Taps) -> npt.NDArray[Any]:
-    """Return images whose pixels are each a pixel of the source.
-
-    Args:
-        x: the images, in main memory.
-        rows: taps of each row.
-        columns: taps of each column.
-    """
+    """Return images whose pixels are each a pixel of the source."""
     row_indices, indices = _source_indices(rows), _source_indices(columns)
     if isinstance(row_indices, slice) or isinstance(indices, slice):
         result: npt.NDArray[Any] = x[:, row_indices][:, :, indices]
@@ -256,11 +250,6 @@ class Scaled(Geometry, register=False):
         """Return whether the centers of some columns, and of some rows, of the whole result are outside of the images.
 
         Called only if :attr:`may_leave`.
-
-        Args:
-            p: parameters of one image or sequence.
-            height: rows of the images.
-            width: columns of the images.
         """
         return False, False
 

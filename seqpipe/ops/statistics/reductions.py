@@ -171,9 +171,6 @@ class _Reduction(OnAxes, register=False):
         Returns:
             An array of the same library on the same device, also for a Sequence; for a list, and for a Batch of samples
             of different shapes, a list.
-
-        Raises:
-            ParameterError: there are no such axes.
         """
         return self._of(x, layout)
 
@@ -309,9 +306,6 @@ class _Spread(_Float, register=False):
 
         Returns:
             See :meth:`Mean.__call__`.
-
-        Raises:
-            ParameterError: there are no such axes, or the mean does not fit.
         """
         return self._of(x, layout, mean=mean)
 

@@ -222,16 +222,7 @@ class Spatial(VolumeGeometry, register=False):
 
 
 def spacing_of(op: Volumetric, grid: VoxelGrid, what: str) -> FloatArray:
-    """Return the distance between slices, rows and columns in mm.
-
-    Args:
-        op: the operator that needs it.
-        grid: grid of the volume.
-        what: name of the parameter in mm, for the message.
-
-    Raises:
-        ParameterError: the volume has no spacing.
-    """
+    """Return the distance between slices, rows and columns in mm."""
     spacing = grid.spacing_mm
     if spacing is None:
         raise ParameterError(
@@ -410,10 +401,6 @@ class VolumeChain(Deferrable):
             index: the samples' indices, or that of the first.
             backend: backend of geometric operators; None for the kernel on a GPU and C on the CPU.
             device: device of the kernel; None for the GPU of the volume.
-
-        Raises:
-            ParameterError: an operator does not accept its input.
-            BackendError: the data is on a GPU that cannot be used.
         """
         options = CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)
         result: X = run(self.ops, x, options)
@@ -429,17 +416,7 @@ class VolumeChain(Deferrable):
         return lines
 
     def explained_for(self, x: Any, layout: str | None, epoch: int, index: int) -> list[str]:
-        """Return a line for each pass over the voxels of a sample.
-
-        Args:
-            x: a volume or a sample.
-            layout: of arrays.
-            epoch: the epoch that parameters are sampled for.
-            index: of the sample.
-
-        Raises:
-            ParameterError: an operator does not accept it.
-        """
+        """Return a line for each pass over the voxels of a sample."""
         sample = x if isinstance(x, Mapping) else {SINGLE: x}
         (plan,) = plans_of(self.ops, [state_of(self.ops[0].name, sample, layout)], epoch, [index])
         return [f"{' → '.join(step.names)}: {step.summary}" for step in plan.steps]

@@ -206,11 +206,7 @@ class ChannelTask:
         return self._next == len(self.stages) and self.values is self.result
 
     def pending(self, xp: Any) -> Stage | None:
-        """Return the next stage that requires a launch; stages without one, or of CuPy, are run before.
-
-        Args:
-            xp: NumPy or CuPy.
-        """
+        """Return the next stage that requires a launch; stages without one, or of CuPy, are run before."""
         while self._next < len(self.stages):
             stage = self.stages[self._next]
             if isinstance(stage, SavedValues):
@@ -243,12 +239,7 @@ class ChannelTask:
         self._next += 1
 
     def buffer(self, xp: Any, *, in_place: bool) -> Array:
-        """Memory for the output of a launch.
-
-        Args:
-            xp: NumPy or CuPy.
-            in_place: whether it may be the memory of the current values.
-        """
+        """Memory for the output of a launch."""
         last = self._next == len(self.stages)  # the last launch may overwrite values that it reads
         kept = [] if last else [stage.values for stage in self._kept]
         free = [buffer for buffer in self._buffers if not any(buffer is other for other in kept)]
@@ -263,13 +254,7 @@ class ChannelTask:
 
 
 def run_channels(tasks: Seq[ChannelTask], device: KernelDevice, xp: Any) -> None:
-    """Run all stages of channels; consecutive steps of a channel share a launch, and so do channels.
-
-    Args:
-        tasks: the channels.
-        device: device of the kernels, on CuPy's current stream.
-        xp: NumPy or CuPy.
-    """
+    """Run all stages of channels; consecutive steps of a channel share a launch, and so do channels."""
     statistics_memory = _StatisticsMemory(xp)
     for first in range(0, len(tasks), _MOST):
         _run(tasks[first : first + _MOST], device, xp, statistics_memory)
@@ -387,13 +372,7 @@ class _Launch:
         task.passed()
 
     def start(self, device: KernelDevice, name: str, random: int) -> None:
-        """Queue the launch.
-
-        Args:
-            device: device of the kernel.
-            name: of the kernel.
-            random: whether steps need random numbers.
-        """
+        """Queue the launch."""
         tasks = self._tasks
         steps = len(tasks) * _TASK.size
         at = steps + len(self._steps) * _STEP.size

@@ -84,12 +84,7 @@ def gather(
 
 
 def gather_coefficients(job: Gather, *, reference: bool = False) -> npt.NDArray[Any]:
-    """Gather in main memory; the values of a spline are its coefficients, of which :func:`gather` computes them.
-
-    Args:
-        job: the gather, of a dtype that C supports.
-        reference: whether to use NumPy even if there is a C compiler.
-    """
+    """Gather in main memory; the values of a spline are its coefficients, of which :func:`gather` computes them."""
     out: npt.NDArray[Any] = _empty_like(job.volume, job.mapping.size)
     if reference or _native() is None:
         out[...] = reference_gather(*job[:5])
@@ -110,13 +105,7 @@ class BatchMemory:
         self._free: dict[str, tuple[Any, Iterator[Array]]] = {}
 
     def allocate(self, part: str, volume: Array, size: Extent) -> Array:
-        """Return memory for a result ``(D, H, W, C)``, separate if sizes or dtypes differ; see :func:`_empty_like`.
-
-        Args:
-            part: the name of the part of the sample.
-            volume: source of the values.
-            size: slices, rows and columns.
-        """
+        """Return memory for a result ``(D, H, W, C)``, separate if sizes or dtypes differ; see :func:`_empty_like`."""
         form = size, volume.shape[3], volume.dtype, _is_planar(volume)
         if part not in self._free:
             self._free[part] = form, self._results(volume, size)
@@ -153,12 +142,7 @@ class Gather(NamedTuple):
 
 
 def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
-    """Gather volumes on a GPU, in one launch for all of the same dtype and interpolation.
-
-    Args:
-        jobs: the gathers to compute.
-        device: device of the kernels.
-    """
+    """Gather volumes on a GPU, in one launch for all of the same dtype and interpolation."""
     results: dict[int, Array] = {}
     todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):

@@ -100,11 +100,6 @@ def mapping_form(mapping: Mapping3) -> int:
 def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) -> tuple[Any, list[int]]:
     """Start to draw the control points of fields, in one launch.
 
-    Args:
-        device: device that samples them.
-        fields: the fields of the control points.
-        like: an array in the memory where they are to be.
-
     Returns:
         The memory of all, float32, and the address at which each begins.
     """

@@ -58,12 +58,7 @@ class Mapping3:
     post: FloatArray = field(default_factory=lambda: IDENTITY)
 
     def then(self, matrix: FloatArray, size: Extent) -> Mapping3:
-        """Return this mapping after a matrix, which maps the voxels of a new result to those of this one's.
-
-        Args:
-            matrix: 4×4.
-            size: slices, rows and columns of the new result.
-        """
+        """Return this mapping after a matrix, which maps the voxels of a new result to those of this one's."""
         if self.lattice is None:
             return Mapping3(size, _product(self.pre, matrix))
         return Mapping3(size, self.pre, self.lattice, _product(self.post, matrix))
@@ -153,11 +148,7 @@ def transformed(matrix: Any, points: FloatArray | Seq[float]) -> FloatArray:
 
 
 def rotation_matrix(angles: FloatArray | Seq[float]) -> list[list[float]]:
-    """Return the matrix of rotations about columns, rows and slices, in this order.
-
-    Args:
-        angles: degrees about slices, rows and columns.
-    """
+    """Return the matrix of rotations about columns, rows and slices, in this order."""
     x, y, z = (math.radians(angle) for angle in angles)
     a, b, c = math.cos(x), math.cos(y), math.cos(z)
     u, v, w = math.sin(x), math.sin(y), math.sin(z)
@@ -180,12 +171,7 @@ _START: Final = (0, 0, 0, 0)  # of a key's random numbers
 
 
 def nodes_for(size: Seq[int], distance: Seq[float]) -> tuple[int, int, int]:
-    """Return the number of control points along each axis: one before the first voxel, two after the last one.
-
-    Args:
-        size: slices, rows and columns.
-        distance: between control points, in voxels, along each of them.
-    """
+    """Return the number of control points along each axis: one before the first voxel, two after the last one."""
     d, h, w = [max(1, math.ceil((n - 1) / step)) + 3 for n, step in zip(size, distance, strict=True)]
     return d, h, w
 

@@ -55,12 +55,7 @@ class SampledParameters(SimpleNamespace):
 
     @classmethod
     def from_json(cls, op: Declaration, values: dict[str, Any]) -> SampledParameters:
-        """Restore the parameters from the result of :meth:`to_json`, bit for bit.
-
-        Args:
-            op: the operator.
-            values: by name.
-        """
+        """Restore the parameters from the result of :meth:`to_json`, bit for bit."""
         rows = np.zeros(1, op.block_dtype())
         for name, value in values.items():
             rows[name] = np.nan if value is None else value
@@ -79,17 +74,7 @@ class SampledParameters(SimpleNamespace):
 def sampled_parameters(
     op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]
 ) -> list[SampledParameters]:
-    """Return the parameters of an operator for some samples; those of a constant operator are shared.
-
-    Args:
-        op: the operator.
-        specs: the samples.
-        epoch: the epoch that draws are for.
-        indices: of the samples.
-
-    Raises:
-        ParameterError: the epoch is not one, or a table has not one value for each sample.
-    """
+    """Return the parameters of an operator for some samples; those of a constant operator are shared."""
     block = resolve(op, specs, epoch, indices)
     if block.constants:
         shared = {id(constant): SampledParameters(**vars(constant.p)) for constant in block.constants}
@@ -129,15 +114,7 @@ class Move:
         return not warped_twice and settings_agree(self.gather_settings, op.gather_settings)
 
     def add(self, op: Any, p: SampledParameters) -> None:
-        """Append an operator that :meth:`can_fuse` accepts.
-
-        Args:
-            op: the operator.
-            p: its sampled parameters.
-
-        Raises:
-            ParameterError: it does not accept the grid.
-        """
+        """Append an operator that :meth:`can_fuse` accepts."""
         self.mapping = op.moved(self.mapping, p, self.grid)
         self.grid = self.before.moved(self.mapping.matrix, self.mapping.size)
         self.gather_settings |= op.gather_settings
@@ -339,15 +316,7 @@ class Plan:
         return self._state.spec._replace(frames=frames, height=height, width=width)
 
     def add(self, op: Any, p: Any) -> None:
-        """Append an operator.
-
-        Args:
-            op: the operator.
-            p: its sampled parameters.
-
-        Raises:
-            ParameterError: it does not accept the sample.
-        """
+        """Append an operator."""
         self.drawn.append((op, p, self.grid))
         if op.traits.geometric:
             if p.acts:
@@ -448,9 +417,6 @@ def plans_of(
         epoch: the epoch that parameters are sampled for.
         indices: of the samples.
         drawn: for each operator the parameters of the samples; None to sample them.
-
-    Raises:
-        ParameterError: an operator does not accept a sample.
     """
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):

@@ -51,11 +51,7 @@ def run_on_cpu(state: SampleState, plan: Plan, *, reference: bool) -> SampleStat
 
 
 def count_nonfinite(state: SampleState) -> None:
-    """Count the NaN and infinite voxels of a sample's images, and warn; for a GPU in a later call.
-
-    Args:
-        state: the sample.
-    """
+    """Count the NaN and infinite voxels of a sample's images, and warn; for a GPU in a later call."""
     for name, item in state.images.items():
         values = item.values
         if values.dtype.kind != "f":
@@ -125,16 +121,7 @@ def run(
     x: Any,
     options: CallOptions,
 ) -> Any:
-    """Apply operators on volumes.
-
-    Args:
-        ops: the operators.
-        x: a volume, a sample, or several.
-        options: options of the call.
-
-    Raises:
-        ParameterError: the operators do not accept ``x``.
-    """
+    """Apply operators on volumes."""
     check_backend(options.backend, ops[0].name)
     first = x[0] if isinstance(x, (list, tuple)) and x else x
     if isinstance(first, Mapping) and (unmarked := unmarked_labels(first)):
@@ -281,9 +268,6 @@ def apply_to_samples(
         indices: of the samples.
         settings: settings of the run.
         drawn: for each operator the parameters of the samples; None to sample them.
-
-    Raises:
-        ParameterError: an operator does not take a sample.
     """
     warn_of_counts()
     states = [state_of(ops[0].name, sample, layout) for sample in samples]
