@@ -10,9 +10,9 @@ import pytest
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, apply, per_frame
 from seqpipe.ops.call.op import Ranged
-from seqpipe.ops.core.body import WORK, Work
 from seqpipe.ops.core.declaration import _warned
 from seqpipe.ops.core.spec import KERNEL_DTYPES
+from seqpipe.ops.core.traits import WORK, Work
 from seqpipe.ops.resize.base import Scaled
 from tests.support.marks import NAMES, some
 from tests.support.operators import (

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import seqpipe
 from seqpipe import Dataset, ops
 from seqpipe.ops import Chain, Op, Spec
-from seqpipe.ops.compose.planned import planned
+from seqpipe.ops.compose.fused import planned
 from seqpipe.pipeline.fusion import split
 from seqpipe.readers import SampleRequest
 from seqpipe.video.convert.output import OutputSpec

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ..call.op import Op, Ranged
-from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..core.spec import RANGES, TABLE_DTYPES, Spec, put
+from ..core.traits import Body
 
 __all__ = ["AutoContrast", "Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
 

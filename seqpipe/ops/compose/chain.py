@@ -26,7 +26,7 @@ from ..arrays.base import Arrays
 from ..batch.base import Mixed, Mixing
 from ..call.dispatch import apply
 from ..call.functions import call_of, own_operator
-from ..call.inputs import like_container
+from ..call.inputs import layout_of, like_container, reference_of
 from ..call.op import Op
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
@@ -35,11 +35,9 @@ from ..core.spec import Backend, CallOptions
 from ..core.types import Type
 from ..temporal.frames import ElementExtract
 from ..volume.base import VolumeChain, Volumetric
-from .composed import Composed, compositions
-from .fused import can_follow, can_lead, fused
+from .fused import Composed, can_follow, can_lead, compositions, fused
 from .member import Member, State, chain_of_json, json_of_chain, reads_state
 from .parts import apply_to_sample
-from .samples import layout_of, reference_of
 
 __all__ = ["Chain"]
 

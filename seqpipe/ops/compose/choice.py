@@ -15,6 +15,7 @@ from ...errors import ParameterError
 from ...parts import Image, Sample, as_part
 from ...random import stream_index, streams
 from ..call.dispatch import indices_of
+from ..call.inputs import count_of, merged, reference_of, selected
 from ..call.op import Op
 from ..core.distributions import PerFrame, unframed
 from ..core.nodes import DataNode, Named, Occurrences
@@ -25,7 +26,6 @@ from ..geometry.base import Geometry
 from ..volume.base import Volumetric
 from .chain import Chain
 from .member import Member, State, reads_state
-from .samples import count_of, merged, reference_of, selected
 
 __all__ = ["OneOf", "Only", "SomeOf"]
 

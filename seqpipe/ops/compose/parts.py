@@ -29,20 +29,28 @@ from ...parts import (
 )
 from ...sequence import Batch, Sequence
 from ..call.dispatch import BoundCall, apply, handles_samples, indices_of
-from ..call.inputs import CallInput, as_array, check_marked, error_source, like_container, like_library
+from ..call.inputs import (
+    CallInput,
+    affine_of,
+    as_array,
+    check_marked,
+    error_source,
+    layout_of,
+    like_container,
+    like_library,
+    zeros_like,
+)
 from ..core.blocks import Block
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.spec import MOVED_DTYPES, Backend, CallOptions, Spec, cast_coordinates, view_of
 from ..core.types import Type
-from ..geometry.base import Geometry
-from ..geometry.canvas import Canvas
+from ..geometry.base import Canvas, Geometry
 from ..geometry.mapping import Mapping as Map
-from ..geometry.vote import voted
+from ..geometry.warped import voted
 from ..motion.moved import moved_flow
-from .composed import Composed
-from .samples import affine_of, layout_of, zeros_like
+from .fused import Composed
 
 __all__ = ["DeferredSampleCall", "apply_to_sample"]
 

@@ -18,9 +18,9 @@ from ...core.kernel import CudaSource, KernelDevice
 from ...core.source_text import source_text
 from ...errors import ParameterError
 from ..core.blocks import Block
-from ..core.body import WORK, Work
 from ..core.declaration import Declaration
 from ..core.spec import KERNEL_DTYPES
+from ..core.traits import WORK, Work
 
 __all__ = [
     "GRID",

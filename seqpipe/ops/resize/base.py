@@ -14,9 +14,9 @@ from ...array import Array, FloatArray, IntArray
 from ...core.native import load_functions
 from ...errors import ParameterError
 from ..core.blocks import values_of_each
-from ..core.body import Body
 from ..core.parameters import param
 from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
+from ..core.traits import Body
 from ..geometry.base import Geometry, Interpolated, Nearest
 from ..geometry.mapping import Mapping
 from ..geometry.resampling import (

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from ...array import Array
 from ...errors import ParameterError
-from ..core.body import Body
 from ..core.distributions import Flag
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
+from ..core.traits import Body
 from ..geometry.base import Geometry
 from ..geometry.mapping import Mapping, Windowed, mirrored, window_of
 

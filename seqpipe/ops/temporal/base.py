@@ -14,9 +14,9 @@ from ...array import Array, FloatArray, IntArray, namespace
 from ...core.cached import cached_property
 from ...errors import ParameterError
 from ..core.blocks import Block, values_of_all
-from ..core.body import Body
 from ..core.declaration import Declaration
 from ..core.spec import MOVED_DTYPES, Spec
+from ..core.traits import Body
 
 __all__ = ["Frames", "Order"]
 

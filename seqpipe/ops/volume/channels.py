@@ -16,7 +16,7 @@ from ...array import Array, device_of
 from ...core.kernel import CudaSource, KernelDevice
 from ..cuda.kernel import address_of
 from ..noise.numbers import normal_lines
-from .kernel import on_device
+from .gather import on_device
 
 __all__ = [
     "CODES",

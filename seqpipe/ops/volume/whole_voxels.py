@@ -1,4 +1,4 @@
-"""Geometry by whole voxels, without interpolation: flips, quarter turns, crops and pads."""
+"""Operators on volumes by whole voxels, without interpolation, and on the values of labels."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from ...array import Array, namespace
 from ...errors import ParameterError
 from ..core.distributions import Choice, Flag, Number
 from ..core.parameters import param
-from .base import VolumeGeometry
+from .base import VolumeGeometry, Volumetric
 from .mapping import IDENTITY, Mapping3
 from .state import VoxelGrid
 
-__all__ = ["Crop3d", "Flip3d", "Pad3d", "Rot90"]
+__all__ = ["Crop3d", "Flip3d", "Pad3d", "ReplaceLabel", "Rot90"]
 
 _AXES: Final = ("depth", "height", "width")
 _PLANES: Final = {"hw": (1, 2), "dw": (0, 2), "dh": (0, 1)}
@@ -170,3 +171,22 @@ class Pad3d(VolumeGeometry):
 def _padded(pad_mode: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a gather, in which the fill value None repeats the edge voxels."""
     return {**settings, "fill_value": None} if pad_mode == "edge" else settings
+
+
+class ReplaceLabel(Volumetric):
+    """Replace a label by another one, in all labels of a sample."""
+
+    label: int = param(-1, "label to replace", drawn=False)
+    by: int = param(0, "new label", drawn=False)
+
+    on_labels = True
+    examples = ({"label": -1, "by": 0}, {"label": 2, "by": 1, "p": 0.5, "seed": 1})
+    errors = (({"label": 0.5}, "replace_label: label=0.5 is not valid; allowed: a whole number"),)
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """The labels ``(D, H, W, C)``."""
+        return namespace(x).where(x == self.label, x.dtype.type(self.by), x) if self._fits(x) else x
+
+    def _fits(self, x: Array) -> bool:
+        """Return whether the dtype of the labels can hold the replaced label."""
+        return x.dtype.kind != "u" or self.label >= 0
