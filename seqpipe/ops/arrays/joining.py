@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...array import Array, device_of, namespace
+from ...array import Array, address_of, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ...sequence import Batch, Sequence
@@ -18,7 +18,7 @@ from ..call.inputs import like_library
 from ..core.blocks import Block
 from ..core.deferred import or_node
 from ..core.parameters import at_most_one, param
-from ..cuda.kernel import Item, address_of, launch, source_of
+from ..cuda.kernel import Item, launch, source_of
 from ..temporal.base import Order
 from .base import VOXEL, AddsAxis, ArrayOperand, Arrays, check_letter
 

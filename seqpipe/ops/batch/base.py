@@ -17,7 +17,6 @@ from ...errors import ParameterError
 from ...parts import Image, Labels, Part, Sample, as_part, is_labels, unmarked_labels
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
-from ..call.dispatch import indices_of
 from ..call.inputs import (
     CallInput,
     as_array,
@@ -32,6 +31,7 @@ from ..core.declaration import Declaration
 from ..core.deferred import or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
+from ..core.sampling import indices_of
 from ..core.spec import Backend, put, view_of
 from ..core.types import Type
 from ..cuda.kernel import Item, run_kernel, widened, with_fields

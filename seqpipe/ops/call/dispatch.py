@@ -15,17 +15,16 @@ from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ...parts import is_labels
-from ...random import stream_index
 from ...sequence import Batch, Sequence
 from ..core.blocks import Block, resolve
 from ..core.declaration import Declaration
-from ..core.sampling import alike
+from ..core.sampling import alike, indices_of
 from ..core.spec import Backend, Spec
 from ..cuda.kernel import Item
 from .backends import check_backend, on_device_of, run, run_on_host
 from .inputs import CallInput, as_input, check, check_memory, check_not_empty, check_size, like_container
 
-__all__ = ["BoundCall", "apply", "as_list", "handles_samples", "indices_of"]
+__all__ = ["BoundCall", "apply", "as_list", "handles_samples"]
 
 _CHECKED_FROM_PIXELS: Final = 1 << 26  # smaller results are not compared with the memory of the device
 _NO_ARRAYS: Final = (Sequence, Batch, list, tuple, Mapping)
@@ -294,24 +293,3 @@ def _indices(op: Declaration, parts: Seq[CallInput], index: Any) -> Seq[int]:
         )
         result += several
     return result
-
-
-def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
-    """Return the index of each sample, from the indices of all, the index of the first, or None."""
-    if index is None:
-        return range(samples)
-    try:
-        indices = np.asarray(index)
-    except ValueError:  # rows of different lengths
-        indices = np.empty((0, 0), object)
-    if indices.ndim == 0:
-        first = stream_index(index, "index", op.name)
-        stream_index(first + samples - 1, "index", op.name)
-        return range(first, first + samples)
-    if indices.shape != (samples,) or indices.dtype.kind not in "iu":
-        raise ParameterError(
-            f"index has the shape {indices.shape} and the type {indices.dtype}",
-            source=op.name,
-            allowed=f"a whole number, or {samples} of them",
-        )
-    return [stream_index(number, "index", op.name) for number in indices.tolist()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import groupby
 from typing import Any, ClassVar, Final, NoReturn
 
 import numpy as np
@@ -14,16 +16,16 @@ from ...core.param import Param, check_list
 from ...errors import ParameterError
 from ...parts import Image, Sample, as_part
 from ...random import stream_index, streams
-from ..call.dispatch import indices_of
 from ..call.inputs import count_of, merged, reference_of, selected
 from ..call.op import Op
 from ..core.distributions import PerFrame, unframed
 from ..core.nodes import DataNode, Named, Occurrences
+from ..core.sampling import indices_of
 from ..core.spec import CallOptions
 from ..core.traits import Traits
 from ..core.types import Type
 from ..geometry.base import Geometry
-from ..volume.base import Volumetric
+from ..volume.base import Intensity, Volumetric
 from .chain import Chain
 from .member import Member, State, reads_state
 
@@ -341,15 +343,16 @@ class Only(Member):
 
     ``Chain(ops.Flip(horizontal=0.5), ops.Only("t1", ops.Gamma(gamma=(0.7, 1.5))))`` flips all parts and changes the
     contrast of ``sample["t1"]``. Use it in a :class:`Chain`, or call it like one. Operators that move pixels are not
-    allowed, because the parts of a sample stay aligned. Operators on volumes that change intensities have a parameter
-    ``only`` instead.
+    allowed, because the parts of a sample stay aligned. For an operator on the intensities of volumes, this sets its
+    parameter ``only``: ``Only("t1", Gamma3d(…))`` is ``Gamma3d(…, only="t1")``.
 
     Args:
         images: name of an image of the sample, or several names.
         ops: an operator, a chain, a choice, or a list of these.
 
     Raises:
-        ParameterError: there is no name, or an operator moves pixels or does not act on images.
+        ParameterError: there is no name, an operator moves pixels or does not act on images, or a choice is among
+            operators on images and on volumes.
     """
 
     name: ClassVar[str] = "only"
@@ -364,11 +367,18 @@ class Only(Member):
             raise ParameterError(
                 f"images={images!r} is not valid", source=self.name, allowed="names of images"
             )
-        chain = Chain(ops)
-        for op in chain.operators:
-            if not isinstance(op, SomeOf):
-                _check(op)
-        self.__dict__.update(images=tuple(names), chain=chain)
+        chain, known = Chain(ops), tuple(names)
+        for member in chain.ops:
+            if len({isinstance(op, Volumetric) for op in member.operators if not isinstance(op, SomeOf)}) > 1:
+                raise ParameterError(
+                    f"{member.title} has operators on images and on volumes",
+                    source=self.name,
+                    allowed="one kind in each choice",
+                )
+        chain = chain.rebuilt(
+            [op if isinstance(op, SomeOf) else _restricted(op, known) for op in chain.operators]
+        )
+        self.__dict__.update(images=known, chain=chain)
 
     def __repr__(self) -> str:
         return f"Only({self.images!r}, {self.chain.argument_repr})"
@@ -431,9 +441,15 @@ class Only(Member):
                     source=self.name,
                     allowed=", ".join(known) or "none",
                 )
-        changed: Any = self.chain({name: x[name] for name in self.images}, **vars(options))
-        before = x if isinstance(x, Sample) else Sample(x)
-        return before.with_parts({**x, **changed}, lambda: changed.history)
+        result = x if isinstance(x, Sample) else Sample(x)
+        for on_volumes, members in groupby(self.chain.ops, _is_on_volumes):
+            line = Chain.part(tuple(members), self.chain.fuse)
+            if on_volumes:  # each has the names of its images
+                result = line(result, **vars(options))
+            else:
+                changed: Any = line({name: result[name] for name in self.images}, **vars(options))
+                result = result.with_parts({**result, **changed}, partial(_history_of, changed))
+        return result
 
     def sample_error(self, received: str) -> ParameterError:
         """Return the error for an input that is not a sample of several parts.
@@ -455,20 +471,36 @@ def _only_of(state: State, read: Callable[[State], Any]) -> Only:
     return Only(state["images"], chain).rebuilt(chain.operators)
 
 
-def _check(op: Any) -> None:
-    """Check that an operator changes images without moving pixels."""
-    if not isinstance(op, Op):
-        advice = "Operators on volumes have a parameter only=…" if op.traits.takes == "volumes" else ""
+def _is_on_volumes(member: Any) -> bool:
+    return any(isinstance(op, Volumetric) for op in member.operators)
+
+
+def _history_of(sample: Any) -> Any:
+    return sample.history
+
+
+def _restricted(op: Any, images: tuple[str, ...]) -> Any:
+    """Return an operator for some images; one on volumes has their names as its parameter ``only``."""
+    if isinstance(op, Intensity) and op.only in (None, images):
+        return type(op)(**{**op.settings(), "only": images}).with_occurrence(op.occurrence)
+    if isinstance(op, Intensity):
+        raise ParameterError(
+            f"{op.name} has only={op.only!r}, and acts on {', '.join(images)}",
+            source="only",
+            allowed="no names",
+        )
+    if not isinstance(op, (Op, Volumetric)):
         raise ParameterError(
             f"{op.name} acts on {op.traits.takes}",
             source="only",
-            allowed="operators on images",
-            advice=advice,
+            allowed="operators on images, and on the intensities of volumes",
         )
-    if isinstance(op, Geometry) or not (op.traits.keeps_size and op.traits.keeps_frames):
+    if isinstance(op, (Geometry, Volumetric)) or not (op.traits.keeps_size and op.traits.keeps_frames):
+        what = "changes labels" if getattr(op.traits, "on_labels", False) else "moves pixels"
         raise ParameterError(
-            f"{op.name} moves pixels, and all parts of a sample are moved together",
+            f"{op.name} {what}, and all parts of a sample are moved together",
             source="only",
             allowed="operators that change values without moving them",
             advice="Put it into the chain next to this",
         )
+    return op

@@ -18,13 +18,13 @@ from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
-from ..call.dispatch import BoundCall, as_list, indices_of
+from ..call.dispatch import BoundCall, as_list
 from ..call.inputs import CallInput, check
 from ..call.op import Op
 from ..core.blocks import UNMOVED, Block, joined, resolve
 from ..core.declaration import Declaration
 from ..core.distributions import per_frame
-from ..core.sampling import alike
+from ..core.sampling import alike, indices_of
 from ..core.spec import Spec, View, view_of
 from ..cuda.kernel import SKELETONS, TYPES, Item, OpSource, launch, row_text
 from ..geometry.base import WHOLE_PIXELS, Geometry, Interpolated, check_sides

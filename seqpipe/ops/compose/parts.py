@@ -28,7 +28,7 @@ from ...parts import (
     unmarked_labels,
 )
 from ...sequence import Batch, Sequence
-from ..call.dispatch import BoundCall, apply, handles_samples, indices_of
+from ..call.dispatch import BoundCall, apply, handles_samples
 from ..call.inputs import (
     CallInput,
     affine_of,
@@ -44,6 +44,7 @@ from ..core.blocks import Block
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, parts_of
+from ..core.sampling import indices_of
 from ..core.spec import MOVED_DTYPES, Backend, CallOptions, Spec, cast_coordinates, view_of
 from ..core.types import Type
 from ..geometry.base import Canvas, Geometry

@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from ...core.draws import BatchGenerator, DivergedStreamsError, ScalarGenerator, Steps, draw_steps
 from ...errors import ParameterError
-from ...random import streams
+from ...random import stream_index, streams
 from .declaration import KEY_END, Declaration
 from .distributions import Choice, PerFrame, Table, Uniform
 from .parameters import Parameter
 from .spec import Spec
 
-__all__ = ["BatchSampled", "Outcome", "alike", "draw", "sampled", "steps_of", "write_table"]
+__all__ = ["BatchSampled", "Outcome", "alike", "draw", "indices_of", "sampled", "steps_of", "write_table"]
 
 Outcome: TypeAlias = tuple[tuple[float, ...], ...]
 
@@ -275,3 +275,24 @@ def _per_frame_advice(q: Parameter, shape: tuple[int, ...], frames: int) -> str 
 def alike(specs: Seq[Spec]) -> bool:
     """Return whether all samples have the same spec."""
     return len(specs) == 1 or specs.count(specs[0]) == len(specs)
+
+
+def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
+    """Return the index of each sample, from the indices of all, the index of the first, or None."""
+    if index is None:
+        return range(samples)
+    try:
+        indices = np.asarray(index)
+    except ValueError:  # rows of different lengths
+        indices = np.empty((0, 0), object)
+    if indices.ndim == 0:
+        first = stream_index(index, "index", op.name)
+        stream_index(first + samples - 1, "index", op.name)
+        return range(first, first + samples)
+    if indices.shape != (samples,) or indices.dtype.kind not in "iu":
+        raise ParameterError(
+            f"index has the shape {indices.shape} and the type {indices.dtype}",
+            source=op.name,
+            allowed=f"a whole number, or {samples} of them",
+        )
+    return [stream_index(number, "index", op.name) for number in indices.tolist()]

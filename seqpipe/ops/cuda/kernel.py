@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, namespace
+from ...array import Array, address_of, namespace
 from ...core.cached import cached_property
 from ...core.kernel import CudaSource, KernelDevice
 from ...core.source_text import source_text
@@ -28,7 +28,6 @@ __all__ = [
     "TYPES",
     "Item",
     "OpSource",
-    "address_of",
     "cuda_device",
     "defines_of",
     "launch",
@@ -197,11 +196,6 @@ def _job(
     if inline:
         job[_HEAD.size : _HEAD.size + len(tables)] = tables
     return np.ndarray((), dtype, job), kept
-
-
-def address_of(array: Array) -> int:
-    """Return the address of an array's data on its device."""
-    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
 @lru_cache(maxsize=256)  # creating a dtype takes as long as filling the array

@@ -13,7 +13,6 @@ from ...core.cached import cached_property
 from ...errors import ParameterError
 from ...random import stream_index, streams
 from ..call.backends import on_device_of
-from ..call.dispatch import indices_of
 from ..call.inputs import as_array, check_not_empty, like_container, like_library
 from ..core.blocks import resolve, values_of
 from ..core.declaration import Declaration, Takes
@@ -21,6 +20,7 @@ from ..core.deferred import or_node
 from ..core.distributions import Flag, Number, PerFrame
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
+from ..core.sampling import indices_of
 from ..core.spec import MOVED_DTYPES, Spec, cast_coordinates
 
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "CoordTransform", "RandomBboxCrop"]

@@ -21,12 +21,11 @@ from ...core.draws import Steps
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ..call.backends import apply_table, cuda_device_of, run_same_shape
-from ..call.dispatch import indices_of
 from ..core.blocks import Block, constant_of, derived_values_vary, resolve, values_of_all, values_of_each
 from ..core.declaration import Declaration
 from ..core.distributions import Number, Table
 from ..core.parameters import ANY, at_most_one, param
-from ..core.sampling import BatchSampled, Outcome
+from ..core.sampling import BatchSampled, Outcome, indices_of
 from ..core.spec import TABLE_DTYPES, Spec
 from ..cuda.kernel import Item, run_kernel
 from ..geometry.base import Geometry

@@ -12,9 +12,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, device_of
+from ...array import Array, address_of, device_of
 from ...core.kernel import CudaSource, KernelDevice
-from ..cuda.kernel import address_of
 from ..noise.numbers import normal_lines
 from .gather import on_device
 

@@ -14,12 +14,11 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray, namespace
+from ...array import Array, FloatArray, address_of, namespace
 from ...core.bspline import PAD, coefficients, weights
 from ...core.kernel import CudaSource, KernelDevice
 from ...core.native import load_functions
 from ..call.threads import parallel_for, threads
-from ..cuda.kernel import address_of
 from .mapping import IDENTITY, DrawnControl, Extent, Lattice, Mapping3
 from .state import name_of
 
@@ -171,6 +170,7 @@ _NUMBERS: Final = {np.dtype(name): number for number, name in enumerate(_TYPES)}
 _AS: Final = {"bool": "uint8", "uint32": "int64", "uint64": "int64"}
 _BY_POSITIONS: Final = 3  # a kernel's number of mappings that are tables of positions
 _SLABS: Final = 4  # for each thread, so that none waits long for the last one
+_THREADS_PAY: Final = 1 << 15  # from so many voxels of the result, threads are faster
 # as WORK has them; NumPy takes ten times as long to write the fields one by one
 _MATRIX: Final = WORK["pre"].itemsize
 _PACKED: Final = struct.Struct(f"4Q22q{_MATRIX}s{_MATRIX}s4d")
@@ -460,14 +460,18 @@ def _three_rows(matrix: FloatArray) -> bytes:
 def _by_c(job: Gather, out: Array) -> None:
     row = np.frombuffer(work_row(job, out), WORK)
     address, depth = row.ctypes.data, job.mapping.size[0]
-    count = max(1, min(depth, threads() * (1 if row["planes"][0] else _SLABS)))
+    is_small = math.prod(job.mapping.size) < _THREADS_PAY
+    count = 1 if is_small else max(1, min(depth, threads() * (1 if row["planes"][0] else _SLABS)))
     ends = [depth * n // count for n in range(count + 1)]
     failed = np.zeros(count, np.int32)
 
     def slab(number: int) -> None:
         _native().seqpipe_gather3(address, ends[number], ends[number + 1], failed[number:].ctypes.data)
 
-    parallel_for(slab, count)
+    if count == 1:
+        slab(0)
+    else:
+        parallel_for(slab, count)
     if failed.any():
         raise MemoryError("there is no memory for a row of the result")
 

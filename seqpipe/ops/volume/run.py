@@ -11,17 +11,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...array import Array, as_native, device_of, namespace
+from ...array import Array, address_of, as_native, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError, warn_caller
 from ...parts import Image, Labels, Part, Sample, as_part, is_labels, unmarked_labels
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
-from ..call.dispatch import indices_of
 from ..call.inputs import as_array, check_marked, like_container, like_library
 from ..core.declaration import Declaration
+from ..core.sampling import indices_of
 from ..core.spec import Backend, CallOptions
-from ..cuda.kernel import address_of
 from .gather import BatchMemory
 from .gpu import run_on_gpu
 from .plan import Change, Plan, SampledParameters, plans_of, sampled_parameters
@@ -122,11 +121,7 @@ def run(
     options: CallOptions,
 ) -> Any:
     """Apply operators on volumes."""
-    check_backend(options.backend, ops[0].name)
-    first = x[0] if isinstance(x, (list, tuple)) and x else x
-    if isinstance(first, Mapping) and (unmarked := unmarked_labels(first)):
-        for op in ops:
-            check_marked(op, unmarked)
+    _check(ops, x, options)
     if is_labels(x):  # alone: what changes intensities leaves them alone, too
         ops = [op for op in ops if op.traits.geometric or op.traits.on_labels]
         if not ops:
@@ -170,6 +165,16 @@ def run(
         return results_of([x], indices_of(ops[0], index, 1), letters)[0]
     numbers = indices_of(ops[0], index, len(array))
     return like_library(x, _stacked(ops[0], results_of(list(array), numbers, letters[1:], stacked=True)))
+
+
+def _check(ops: Seq[Any], x: Any, options: CallOptions) -> None:
+    """Check the backend, and that no operator computes new values of parts that may be labels."""
+    if options.backend is not None:
+        check_backend(options.backend, ops[0].name)
+    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    if isinstance(first, Mapping) and (unmarked := unmarked_labels(first)):
+        for op in ops:
+            check_marked(op, unmarked)
 
 
 def _samples_of_batch(
