@@ -22,13 +22,16 @@ _PLANES: Final = {"hw": (1, 2), "dw": (0, 2), "dh": (0, 1)}
 
 
 class Flip3d(VolumeGeometry):
-    """Mirror a volume along its axes."""
+    """Mirror a volume along its axes, by default left to right as :class:`Flip`."""
 
     depth: Flag = param(False, "whether to reverse the order of slices", identity=False)
     height: Flag = param(False, "whether to reverse the order of rows", identity=False)
-    width: Flag = param(False, "whether to reverse the order of columns", identity=False)
+    width: Flag = param(True, "whether to reverse the order of columns", identity=False)
 
-    examples = ({"width": True}, {"depth": Choice((0, 1)), "height": Choice((0, 1)), "p": 0.5, "seed": 1})
+    examples = (
+        {},
+        {"depth": Choice((0, 1)), "height": Choice((0, 1)), "width": False, "p": 0.5, "seed": 1},
+    )
     errors = (({"width": 2}, "flip3d: width=2 is not valid; allowed: True or False"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:

@@ -222,7 +222,9 @@ def test_points_in_mm_stay_where_they_are_and_follow_a_field(sequence, rng):
 def test_a_marked_voxel_goes_where_its_point_goes():
     volume = np.zeros((20, 20, 20), np.float32)
     volume[8, 9, 12] = 1
-    chain = Chain(ops.RandomAffine3d(rotate=(-40, 40)), ops.Elastic3d(spacing=8), ops.Flip3d(depth=True))
+    chain = Chain(
+        ops.RandomAffine3d(rotate=(-40, 40)), ops.Elastic3d(spacing=8), ops.Flip3d(depth=True, width=False)
+    )
     done = chain(
         {"image": volume, "tip": Points([[8.0, 9, 12]]), "box": Boxes([[7.0, 8, 11, 9, 10, 13]])}, index=4
     )
@@ -364,7 +366,7 @@ def test_geometry_by_splines_is_taken_back_more_exactly(volume):
 
 
 def test_flips_are_taken_back_to_the_bit(volume):
-    done = Chain(ops.Flip3d(depth=True), ops.Rot90(turns=3))({"image": volume})
+    done = Chain(ops.Flip3d(depth=True, width=False), ops.Rot90(turns=3))({"image": volume})
     assert np.array_equal(ops.invert_volume(done.history, done["image"]), volume)
 
 
@@ -772,7 +774,9 @@ def test_finer_voxels_repeat_the_edge_voxels(op, rng, torch):
 @pytest.mark.parametrize("factor", [0.5, (0.5, 1.0, 0.7), 2.0])
 def test_the_inverse_of_a_changed_spacing_has_no_border_of_the_fill_value(factor, rng, torch):
     """As torch interpolates; what a crop left out gets the value."""
-    chain = Chain(ops.Rot90(turns=1, plane="dw"), ops.Zoom3d(factor=factor), ops.Flip3d(height=True))
+    chain = Chain(
+        ops.Rot90(turns=1, plane="dw"), ops.Zoom3d(factor=factor), ops.Flip3d(height=True, width=False)
+    )
     sample = chain({"image": space(small(rng)), "label": Labels(space(np.ones((9, 10, 11), np.uint8)))})
     moved = sample["image"].data
     back = ops.invert_volume(sample.history, sample["image"], fill_value=-1.0).data
@@ -791,7 +795,9 @@ def test_a_series_of_volumes_of_several_values_keeps_its_axes_and_its_inverse(rn
     values = rng.random((3, 6, 7, 8, 2)).astype(np.float32)
     series = Sequence(values, "FDHWC", affine=np.diag([2.0, 1.0, 1.5, 1.0]))
     labels = Sequence((values[0, ..., :1] > 0.5).astype(np.uint8), "DHWC", affine=series.affine)
-    chain = Chain(ops.Flip3d(depth=True), ops.Rot90(turns=1, plane="dw"), ops.Crop3d(size=(5, 6, 4)))
+    chain = Chain(
+        ops.Flip3d(depth=True, width=False), ops.Rot90(turns=1, plane="dw"), ops.Crop3d(size=(5, 6, 4))
+    )
     sample = chain({"image": series, "label": Labels(labels)})
     one = chain({"image": Sequence(values[1], "DHWC", affine=series.affine)})["image"]
     assert np.array_equal(sample["image"].data[1], one.data)
