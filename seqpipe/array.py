@@ -23,6 +23,7 @@ __all__ = [
     "BoolArray",
     "FloatArray",
     "IntArray",
+    "address_of",
     "as_native",
     "device_of",
     "distinct",
@@ -231,3 +232,8 @@ def _load(library: str) -> ModuleType:
         raise BackendError(
             f"{library} is not installed", advice=f"Install it: {INSTALL_HINTS[library]}"
         ) from error
+
+
+def address_of(array: Array) -> int:
+    """Return the address of an array's data on its device."""
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)

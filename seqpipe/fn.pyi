@@ -495,7 +495,7 @@ def flip3d(
     *,
     depth: Flag = False,
     height: Flag = False,
-    width: Flag = False,
+    width: Flag = True,
     p: float = 1.0,
     per_frame: bool = False,
     seed: int = 0,

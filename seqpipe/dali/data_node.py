@@ -16,7 +16,8 @@ import numpy as np
 
 from .. import ops
 from ..errors import ParameterError, described_type, user_line
-from ..ops import Named, Run, number_of
+from ..ops import Named, Run
+from ..ops.core.arithmetic import number_of
 from ..pipeline.value import Value, value_of
 from .dtypes import ScalarConstant, converted, dtype_name
 from .expressions import (

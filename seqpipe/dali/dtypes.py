@@ -10,7 +10,7 @@ import numpy as np
 
 from ..array import Array, namespace
 from ..errors import ParameterError, described_type
-from ..ops import cast_array
+from ..ops.core.arithmetic import cast_array
 from ..pipeline.external import BatchInfo, SampleInfo
 
 __all__ = [

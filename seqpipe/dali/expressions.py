@@ -7,7 +7,7 @@ from types import EllipsisType
 from typing import Any
 
 from ..errors import ParameterError
-from ..ops import computed
+from ..ops.core.arithmetic import computed
 from ..pipeline.value import Value
 
 __all__ = [

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..array import Array, to_cupy, to_numpy
 from ..errors import ParameterError, described_type
-from ..ops import GRAPH_ARGUMENTS, Chain, DataNode, Op, Type
+from ..ops import Chain, DataNode, Op, Type
+from ..ops.core.nodes import GRAPH_ARGUMENTS
 from ..ops.geometry.base import Geometry
 from ..parts import Part, is_labels
 from ..pipeline.graph import Graph

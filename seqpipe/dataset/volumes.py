@@ -13,10 +13,9 @@ from ..array import IntArray
 from ..core.keywords import refuses_unknown
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError, described_type
 from ..ops import Chain, Spec, Type
-from ..ops.volume.base import Volumetric
-from ..ops.volume.chain import VolumeChain
-from ..ops.volume.drawn import drawn_for
+from ..ops.volume.base import VolumeChain, Volumetric
 from ..ops.volume.mapping import Mapping3
+from ..ops.volume.plan import sampled_parameters
 from ..ops.volume.state import VoxelGrid
 from ..ops.volume.whole_voxels import Crop3d, Flip3d, Rot90
 from ..pipeline.fusion import Fuse, Split
@@ -82,7 +81,7 @@ class CropHead:
         """See :class:`seqpipe.readers.volumes.fetch.CropOfPatches`."""
         mapping = Mapping3(grid)
         for op in self.ops:
-            (drawn,) = drawn_for(op, [Spec(*mapping.size, 1, "uint8")], epoch, [index])
+            (drawn,) = sampled_parameters(op, [Spec(*mapping.size, 1, "uint8")], epoch, [index])
             mapping = op.moved(mapping, drawn, VoxelGrid(mapping.size))
         return Box.whole(self.size).shifted(mapping.matrix[:3, 3].astype(int).tolist())
 

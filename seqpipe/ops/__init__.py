@@ -62,7 +62,7 @@ Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and
 - A new skeleton defines ``make(image, y, x)`` and ends in ``FOR_EVERY_PIXEL(make)``; or it defines ``change``, for the
   values of one pixel, and includes ``fours.cuh``, which processes four contiguous pixels at a time. ``words.cuh``
   provides these words to other skeletons, ``levels.cuh`` tables of bytes; a skeleton that only moves pixels includes
-  ``moved.cuh``, which documents its requirements. ``WORK`` in ``core/body.py`` states tiles and passes, which define
+  ``moved.cuh``, which documents its requirements. ``WORK`` in ``core/traits.py`` states tiles and passes, which define
   ``TALL`` and ``WIDE``. For results that depend on neighbors, ``strip.cuh`` moves warps down strips of an image;
   ``seen.cuh`` loads their lines into shared memory, ``window.cuh`` a tile, each with its neighbors. ``banded.cuh``
   filters by products of matrices, which ``product.cuh`` computes. The tests emulate and compile each skeleton with the
@@ -72,8 +72,6 @@ Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from . import (
     arrays,
@@ -99,46 +97,44 @@ from .arrays.joining import *  # noqa: F403  a module's __all__ is the list of i
 from .arrays.shapes import *  # noqa: F403  a module's __all__ is the list of its operators
 from .arrays.values import *  # noqa: F403  a module's __all__ is the list of its operators
 from .batch.mixing import *  # noqa: F403  a module's __all__ is the list of its operators
-from .call.custom import operator
 from .call.dispatch import apply
-from .call.functions import function_of, functions
+from .call.functions import function_of, functions, operator, table
 from .call.op import Op
 from .call.threads import set_threads, threads
-from .color.brightness import *  # noqa: F403  a module's __all__ is the list of its operators
-from .color.hue import *  # noqa: F403  a module's __all__ is the list of its operators
+from .color.adjust import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators
 from .compose.chain import Chain
-from .compose.choice import OneOf, SomeOf
-from .compose.only import Only
-from .compose.parts import Sampled
-from .compose.planned import Planned, leading, planned
+from .compose.choice import OneOf, Only, SomeOf
 from .compression.jpeg import *  # noqa: F403  a module's __all__ is the list of its operators
-from .core.arithmetic import cast_array, computed, number_of, result_type
-from .core.body import Body
 from .core.declaration import REGISTRY, Declaration
-from .core.deferred import DeferredCall, naming_nodes
-from .core.distributions import Choice, Distribution, Flag, Normal, Number, PerFrame, Uniform, per_frame
+from .core.distributions import (
+    Choice,
+    Distribution,
+    Flag,
+    Normal,
+    Number,
+    Percentiles,
+    PerFrame,
+    Uniform,
+    per_frame,
+)
 from .core.intensity import IntensityRange
 from .core.names import operator_hint
-from .core.nodes import GRAPH_ARGUMENTS, Computed, DataNode, Named, NodeOutput, Run
-from .core.occurrences import Occurrences
+from .core.nodes import DataNode, Named, Run
 from .core.parameters import Parameter, param
-from .core.percentiles import Percentiles
 from .core.spec import Backend, Spec, full_range, half_range
-from .core.table import table
-from .core.types import Type, type_of_value, types_after
-from .erasing.erase import *  # noqa: F403  a module's __all__ is the list of its operators
+from .core.traits import Body
+from .core.types import Type
+from .erasing import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.smooth import *  # noqa: F403  a module's __all__ is the list of its operators
 from .filters.windows import *  # noqa: F403  a module's __all__ is the list of its operators
 from .geometry.base import Geometry
-from .geometry.crop_flip import *  # noqa: F403  a module's __all__ is the list of its operators
+from .geometry.crop_pad import *  # noqa: F403  a module's __all__ is the list of its operators
 from .geometry.mapping import Mapping
-from .geometry.padding import *  # noqa: F403  a module's __all__ is the list of its operators
 from .geometry.warp import *  # noqa: F403  a module's __all__ is the list of its operators
 from .labels.boxes import *  # noqa: F403  a module's __all__ is the list of its operators
 from .labels.one_hot import *  # noqa: F403  a module's __all__ is the list of its operators
-from .labels.points import *  # noqa: F403  a module's __all__ is the list of its operators
 from .motion.optical_flow import *  # noqa: F403  a module's __all__ is the list of its operators
 from .noise.noise import *  # noqa: F403  a module's __all__ is the list of its operators
 from .policies.policies import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -151,89 +147,69 @@ from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list 
 from .volume.history import invert as invert_volume
 from .volume.history import replay
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
-from .volume.labels import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.ranges import Reciprocal, TwoSided
 from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.whole_voxels import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
-    "GRAPH_ARGUMENTS",
     "REGISTRY",
     "Backend",
     "Body",
     "Chain",
     "Choice",
-    "Computed",
     "DataNode",
     "Declaration",
-    "DeferredCall",
     "Distribution",
     "Flag",
     "Geometry",
     "IntensityRange",
     "Mapping",
     "Named",
-    "NodeOutput",
     "Normal",
     "Number",
-    "Occurrences",
     "OneOf",
     "Only",
     "Op",
     "Parameter",
     "PerFrame",
     "Percentiles",
-    "Planned",
     "Reciprocal",
     "Run",
-    "Sampled",
     "SomeOf",
     "Spec",
     "TwoSided",
     "Type",
     "Uniform",
     "apply",
-    "cast_array",
-    "computed",
     "full_range",
     "function_of",
     "functions",
     "half_range",
     "invert_volume",
-    "leading",
-    "naming_nodes",
-    "number_of",
     "operator",
     "param",
     "per_frame",
-    "planned",
     "reductions",
     "replay",
-    "result_type",
     "set_threads",
     "table",
     "threads",
-    "type_of_value",
-    "types_after",
 ]
 __all__ += arrays.joining.__all__
 __all__ += arrays.shapes.__all__
 __all__ += arrays.values.__all__
 __all__ += batch.mixing.__all__
-__all__ += color.brightness.__all__
-__all__ += color.hue.__all__
+__all__ += color.adjust.__all__
 __all__ += color.spaces.__all__
 __all__ += color.tone.__all__
 __all__ += compression.jpeg.__all__
-__all__ += erasing.erase.__all__
+__all__ += erasing.__all__
 __all__ += filters.smooth.__all__
 __all__ += filters.windows.__all__
-__all__ += geometry.crop_flip.__all__
-__all__ += geometry.padding.__all__
+__all__ += geometry.crop_pad.__all__
 __all__ += geometry.warp.__all__
 __all__ += labels.boxes.__all__
 __all__ += labels.one_hot.__all__
-__all__ += labels.points.__all__
 __all__ += motion.optical_flow.__all__
 __all__ += noise.noise.__all__
 __all__ += policies.policies.__all__
@@ -243,11 +219,10 @@ __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
 __all__ += volume.acquisition.__all__
 __all__ += volume.intensity.__all__
-__all__ += volume.labels.__all__
 __all__ += volume.spatial.__all__
 __all__ += volume.whole_voxels.__all__
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     near = operator_hint(name, __all__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near and f'. {near}'}")

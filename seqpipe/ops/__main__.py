@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .call.stub import stub
+from .call.functions import stub
 
 __all__: list[str] = []
 

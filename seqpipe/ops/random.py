@@ -18,14 +18,13 @@ from ..array import Array
 from ..core.cached import cached_property
 from ..errors import ParameterError
 from ..random import stream_index, streams
-from .call.dispatch import indices_of
 from .call.inputs import error_source
 from .core import distributions
 from .core.declaration import Declaration, Takes
 from .core.deferred import written
-from .core.nodes import DataNode, Named, Run
-from .core.occurrences import Occurrences
+from .core.nodes import DataNode, Named, Occurrences, Run
 from .core.parameters import ANY, param
+from .core.sampling import indices_of
 
 __all__ = ["Choice", "CoinFlip", "Normal", "RandomSource", "Uniform"]
 

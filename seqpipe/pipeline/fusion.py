@@ -13,19 +13,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ..ops import (
-    Chain,
-    DataNode,
-    Declaration,
-    Distribution,
-    Mapping,
-    Op,
-    PerFrame,
-    Spec,
-    leading,
-    planned,
-)
-from ..ops.core.value_map import ValueMap
+from ..ops import Chain, DataNode, Declaration, Distribution, Mapping, Op, PerFrame, Spec
+from ..ops.compose.fused import leading, planned
+from ..ops.core.spec import ValueMap
 from ..readers.selection import SampleRequest
 from ..video.convert.geometry import PixelBox
 from ..video.convert.output import STD, FrameLayout, OutputSpec, transposed

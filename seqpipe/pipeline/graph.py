@@ -16,7 +16,8 @@ Consecutive calls without other users are one :class:`seqpipe.ops.Chain`. Parame
 are computed from pixels on a GPU, they are copied from there, which waits for the GPU.
 
 Sampled values depend on (seed, name, occurrence, epoch, sample index). Operators of the same name and seed sample
-independently in a graph, and so do nodes of random numbers; see :mod:`seqpipe.ops.core.occurrences`. A call outside of
+independently in a graph, and so do nodes of random numbers; see :class:`~seqpipe.ops.core.nodes.Occurrences`.
+A call outside of
 a graph is the first occurrence.
 """
 
@@ -31,7 +32,10 @@ from ..core.cached import cached_property
 from ..core.json_text import reading_json
 from ..core.kernel import KernelDevice
 from ..errors import ParameterError, described_type
-from ..ops import GRAPH_ARGUMENTS, Backend, Chain, DataNode, DeferredCall, Op, Run, Type, type_of_value
+from ..ops import Backend, Chain, DataNode, Op, Run, Type
+from ..ops.core.deferred import DeferredCall
+from ..ops.core.nodes import GRAPH_ARGUMENTS
+from ..ops.core.types import type_of_value
 from ..ops.random import RandomSource
 from ..sampling import fingerprint
 from ..sequence import Batch

@@ -12,16 +12,11 @@ from typing import Any, Final
 from .. import parts
 from ..core.json_text import field_of, parse_json, reading_json
 from ..errors import ParameterError, described_type
-from ..ops import (
-    Computed,
-    DataNode,
-    DeferredCall,
-    NodeOutput,
-    Op,
-    PerFrame,
-    Sampled,
-)
-from ..ops.compose.chain_json import State, member_of_state
+from ..ops import DataNode, Op, PerFrame
+from ..ops.compose.member import State, member_of_state
+from ..ops.compose.parts import DeferredSampleCall
+from ..ops.core.deferred import DeferredCall
+from ..ops.core.nodes import Computed, NodeOutput
 from ..ops.random import RandomSource
 from .inputs import Input
 from .order import Ordered
@@ -76,7 +71,7 @@ def _state(node: DataNode) -> dict[str, Any]:
 
 
 def _maker(maker: Any) -> dict[str, Any]:
-    if isinstance(maker, Sampled):
+    if isinstance(maker, DeferredSampleCall):
         return {**_maker(maker.target), "parts": {name: _part(one) for name, one in maker.parts.items()}}
     return {"maker": maker.state()}
 
@@ -136,7 +131,9 @@ def _node(entry: Any, nodes: Seq[DataNode], where: str) -> DataNode:
 def _target(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
     result = member_of_state(state["maker"], partial(_operator, nodes=nodes))
     return (
-        Sampled(result, {n: _kind(one) for n, one in state["parts"].items()}) if "parts" in state else result
+        DeferredSampleCall(result, {n: _kind(one) for n, one in state["parts"].items()})
+        if "parts" in state
+        else result
     )
 
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SeqpipeError
-from ..ops import Computed, DataNode, DeferredCall, NodeOutput, Type, result_type, types_after
+from ..ops import DataNode, Type
+from ..ops.core.arithmetic import result_type
+from ..ops.core.deferred import DeferredCall
+from ..ops.core.nodes import Computed, NodeOutput
+from ..ops.core.types import types_after
 from ..ops.random import RandomSource
 from .inputs import Input
 from .nodes import SourceNode, add_note

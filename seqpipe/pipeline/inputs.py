@@ -12,7 +12,9 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..layout import DEFAULT_LAYOUTS, frame_axis
-from ..ops import GRAPH_ARGUMENTS, DataNode, DeferredCall, Named, Run
+from ..ops import DataNode, Named, Run
+from ..ops.core.deferred import DeferredCall
+from ..ops.core.nodes import GRAPH_ARGUMENTS
 from ..sequence import Batch, Sequence
 
 __all__ = ["BatchExtent", "Input", "extent_of", "image_inputs"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ops import DataNode, Occurrences
+from ..ops import DataNode
+from ..ops.core.nodes import Occurrences
 from .inputs import Input
 
 __all__ = ["Ordered", "ordered"]

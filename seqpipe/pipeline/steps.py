@@ -9,7 +9,8 @@ from typing import Any
 
 from ..core.cached import cached_property
 from ..layout import DEFAULT_LAYOUTS
-from ..ops import Chain, DataNode, DeferredCall, Op, Run, naming_nodes
+from ..ops import Chain, DataNode, Op, Run
+from ..ops.core.deferred import DeferredCall, naming_nodes
 from .inputs import Input
 from .order import Ordered
 

@@ -43,6 +43,10 @@ def monai_brats(patch_size: Seq[int] = (224, 224, 144), *, seed: int = 0) -> ops
 def _cropped_and_flipped(patch_size: Seq[int], p: float, seed: int) -> list[Any]:
     """A uniformly placed crop, padded if the volume is smaller, and an independent mirror along each axis."""
     d, h, w = (int(n) for n in patch_size)
-    along: list[dict[str, Any]] = [{"depth": True}, {"height": True}, {"width": True}]
+    along: list[dict[str, Any]] = [
+        {"depth": True, "width": False},
+        {"height": True, "width": False},
+        {"width": True},
+    ]
     crop = ops.Crop3d(size=(d, h, w), position=(0.0, 1.0), pad_mode="constant", seed=seed)
     return [crop, *(ops.Flip3d(**axis, p=p, seed=seed) for axis in along)]

@@ -70,7 +70,7 @@ def nnunet(
     around = ops.TwoSided(0.75, 1.25)
     power: dict[str, Any] = {"gamma": ops.TwoSided(0.7, 1.5), "range": "minmax", "retain_stats": True, **each}
     axes = ("depth", "height", "width")
-    mirrored: dict[str, Any] = {axis: _COIN for axis, on in zip(axes, mirror, strict=True) if on}
+    mirrored: dict[str, Any] = {axis: _COIN if on else False for axis, on in zip(axes, mirror, strict=True)}
     return ops.Chain(
         *space,
         ops.GaussianNoise3d(sigma=(0.0, 0.1), p=0.1, seed=seed),

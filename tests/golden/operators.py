@@ -274,7 +274,7 @@ def slices() -> Found:
         ops.Rotate(angle=(-30.0, 30.0), keep_size=True, fill_value=0.0),
         ops.GaussianBlur(sigma=(0.5, 1.5)),
         ops.Flip(p=0.5, vertical=True),
-        ops.Flip3d(depth=True, p=0.5),
+        ops.Flip3d(depth=True, p=0.5, width=False),
         ops.Gamma(gamma=(0.7, 1.5), range="minmax"),
     )
     for epoch in range(2):

@@ -197,7 +197,7 @@ def test_several_elements_end_a_chain():
 
 def test_operators_on_volumes_stand_in_a_chain():
     volume = np.random.default_rng(1).normal(size=(6, 8, 10)).astype(np.float32)
-    flip, gamma = ops.Flip3d(depth=1), ops.Gamma3d(gamma=(0.8, 1.2), range=(-4, 4))
+    flip, gamma = ops.Flip3d(depth=1, width=False), ops.Gamma3d(gamma=(0.8, 1.2), range=(-4, 4))
     wanted = gamma(flip(volume, index=4), index=4)
     np.testing.assert_array_equal(Chain(flip, gamma)(volume, index=4), wanted)
     np.testing.assert_array_equal(Chain(Chain(flip), [gamma])(volume, index=4), wanted)
@@ -221,7 +221,7 @@ def test_operators_on_slices_stand_between_those_on_volumes_and_all_are_in_the_h
 
 
 def test_a_chain_is_a_value_with_members_by_number():
-    chain = Chain(ops.Flip3d(depth=1), FLIP, FLIP)
+    chain = Chain(ops.Flip3d(depth=1, width=False), FLIP, FLIP)
     assert len(chain) == 3
     assert list(chain) == list(chain.ops)
     assert chain[1] == FLIP
@@ -355,7 +355,7 @@ def test_operators_on_volumes_read_arrays_alike_before_and_after_a_choice(wrappe
     """An array of 4 axes is NDHW for them by default; after a choice it was read as one of images, FHWC."""
     volumes = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
     given = {"image": volumes} if wrapped else volumes
-    flip, turn = ops.Flip3d(depth=1), ops.Flip3d(width=1)
+    flip, turn = ops.Flip3d(depth=1, width=False), ops.Flip3d(width=1)
     plain = Chain(flip, turn)(given)
     for chain in (
         Chain(OneOf([flip]), turn),

@@ -396,7 +396,7 @@ def test_functions_that_are_no_operators_are_refused(unregistered):
 def test_names_are_taken_once(unregistered):
     with pytest.raises(
         ParameterError,
-        match=r"there is an operator 'flip' already: seqpipe\.ops\.geometry\.crop_flip\.Flip\. Choose another name",
+        match=r"there is an operator 'flip' already: seqpipe\.ops\.geometry\.crop_pad\.Flip\. Choose another name",
     ):
         type("Flip", (Flip,), CLEAR)
     assert type("GammaCurve", (Flip,), CLEAR).name == "gamma_curve"

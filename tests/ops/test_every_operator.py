@@ -9,10 +9,10 @@ import pytest
 
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, apply, per_frame
-from seqpipe.ops.call.ranged import Ranged
-from seqpipe.ops.core.body import WORK, Work
+from seqpipe.ops.call.op import Ranged
 from seqpipe.ops.core.declaration import _warned
 from seqpipe.ops.core.spec import KERNEL_DTYPES
+from seqpipe.ops.core.traits import WORK, Work
 from seqpipe.ops.resize.base import Scaled
 from tests.support.marks import NAMES, some
 from tests.support.operators import (
@@ -180,8 +180,8 @@ def check_lists(anywhere, op):
     found = anywhere(op, parts, index=3)
     if anywhere.device is not None and not op.traits.composed:
         work = WORK.get(op.traits.body.kind, Work())
-        least = 1 if work.choice else len(work.passes)  # each image needs one of them
-        assert least <= anywhere.device.launches - before <= len(work.passes)
+        least = 1 if work.choice else len(work.kernels)  # each image needs one of them
+        assert least <= anywhere.device.launches - before <= len(work.kernels)
     assert isinstance(found, list)
     for n, part in enumerate(parts):
         compare(found[n], anywhere(op, part, index=3 + n))

@@ -9,7 +9,7 @@ import pytest
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops.arrays.concatenated import concatenated_by_kernel
+from seqpipe.ops.arrays.joining import _concatenated_by_kernel
 from tests.support.operators import compare
 
 X = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -175,23 +175,23 @@ def test_a_kernel_joins_as_numpy_does(emulated, dtype):
         for cuts in ([], [1], [2, 3], [0, 4], [3, 4, 6]):
             parts = [np.ascontiguousarray(part) for part in np.split(whole, cuts, axis)]
             out = np.full_like(whole, 77)
-            assert concatenated_by_kernel(parts, axis, out, emulated)
+            assert _concatenated_by_kernel(parts, axis, out, emulated)
             compare(out, whole)
     for axis in range(4):
         wanted = np.stack([whole, whole[::-1], whole], axis)
         out = np.full_like(wanted, 77)
-        assert concatenated_by_kernel([whole, whole[::-1].copy(), whole], axis, out, emulated)
+        assert _concatenated_by_kernel([whole, whole[::-1].copy(), whole], axis, out, emulated)
         compare(out, wanted)
     parts = [
         whole[..., :3].copy(),
         whole[..., :1].copy(),
     ]  # what is written beside the last is not written over
     out = np.full((5, 6, 4), 77, dtype)
-    assert concatenated_by_kernel(parts, 2, out, emulated)
+    assert _concatenated_by_kernel(parts, 2, out, emulated)
     compare(out, np.concatenate(parts, 2))
     bytes_ = np.zeros(11, np.uint8)
     out = np.zeros(9, np.uint8)
-    assert concatenated_by_kernel([bytes_[1:5], X[0, 0], bytes_[:1]], 0, out, emulated)
+    assert _concatenated_by_kernel([bytes_[1:5], X[0, 0], bytes_[:1]], 0, out, emulated)
     compare(out, np.concatenate([bytes_[1:5], X[0, 0], bytes_[:1]]))
-    assert not concatenated_by_kernel([whole[:, ::2]], 0, np.zeros((5, 3, 9), dtype), emulated)
-    assert concatenated_by_kernel([whole[:0]], 0, np.zeros((0, 6, 9), dtype), emulated)
+    assert not _concatenated_by_kernel([whole[:, ::2]], 0, np.zeros((5, 3, 9), dtype), emulated)
+    assert _concatenated_by_kernel([whole[:0]], 0, np.zeros((0, 6, 9), dtype), emulated)

@@ -14,7 +14,7 @@ from scipy import fft
 from seqpipe import fn
 from seqpipe.ops import JpegCompressionDistortion, Spec, apply
 from seqpipe.ops.compression import jpeg
-from seqpipe.ops.core import body
+from seqpipe.ops.core import traits
 from seqpipe.ops.core.blocks import resolve
 from tests.support.deep import combined
 from tests.support.operators import compare
@@ -151,7 +151,7 @@ def test_kernels_give_the_references_bits_from_tile_to_tile(place, size):
 
 
 def test_blocks_make_one_tile_after_the_other_where_there_are_many(place, monkeypatch):
-    monkeypatch.setattr(body, "_MANY", 1)
+    monkeypatch.setattr(traits, "_MANY", 1)
     x = np.random.default_rng(3).integers(0, 256, (2, 1, 150, 210, 3), dtype=np.uint8)
     op = JpegCompressionDistortion(quality=[30, 85])
     compare(place(op, x), apply(op, x, backend="reference"))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from seqpipe.ops import REGISTRY, BrightnessContrast, Flip, apply, per_frame
-from seqpipe.ops.core import body
+from seqpipe.ops.core import traits
 from seqpipe.ops.core.spec import KERNEL_DTYPES
 from seqpipe.ops.cuda import kernel
 from seqpipe.ops.cuda.kernel import GRID, TYPES, defines_of, source_of
-from seqpipe.ops.labels import one_hot_values
-from seqpipe.ops.statistics import sums
+from seqpipe.ops.labels import one_hot as one_hot_module
+from seqpipe.ops.statistics import reductions
 from tests.support.deep import deep_but
 from tests.support.nvrtc import ARCHITECTURES, assert_compiles_well, missing_nvrtc, spread
 from tests.support.operators import compare, images, names
@@ -58,7 +58,7 @@ def test_every_kernel_compiles_for_every_gpu_and_type(cls):
 def test_kernels_of_arrays_compile_without_spilling(architecture):
     one_hot = [{"ELEMENT_BYTES": size, "LABEL": label} for size, label in ((1, 0), (2, 5), (4, 3), (8, 7))]
     types = [{"IN": kind, "OUT": kind} for kind in TYPES.values()]
-    for source, every in ((one_hot_values._SOURCE, one_hot), (sums._SOURCE, types)):
+    for source, every in ((one_hot_module._SOURCE, one_hot), (reductions._SOURCE, types)):
         for defines in every:
             assert_compiles_well(source, architecture, {**defines, "CHANNELS": 1, **GRID})
 
@@ -82,7 +82,7 @@ def test_more_images_than_one_axis_of_a_grid_holds(place, monkeypatch):
 
 @pytest.mark.parametrize("size", [(37, 51), (3, 900), (900, 1)])
 def test_threads_make_several_pixels_where_there_are_many(place, monkeypatch, size):
-    monkeypatch.setattr(body, "_MANY", 1)
+    monkeypatch.setattr(traits, "_MANY", 1)
     x = np.random.default_rng(0).integers(0, 255, (2, *size, 3), dtype=np.uint8)
     for op in (Flip(horizontal=[1, 0]), BrightnessContrast(brightness=0.5)):
         compare(place(op, x[:, None]), apply(op, x[:, None], backend="reference"))

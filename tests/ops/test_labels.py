@@ -7,7 +7,7 @@ import pytest
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops.labels import one_hot_values
+from seqpipe.ops.labels import one_hot as one_hot_module
 from tests.support.operators import compare
 
 LABELS = np.array([1, 0, 3, -1, 7], np.int32)
@@ -93,15 +93,15 @@ def test_what_are_no_labels_is_refused(call, said):
 )
 @pytest.mark.parametrize("most", [2**31 - 16, 800])
 def test_a_kernel_finds_the_same(emulated, monkeypatch, dtype, result, most):
-    monkeypatch.setattr(one_hot_values, "_MOST", most)
+    monkeypatch.setattr(one_hot_module, "_MOST_VALUES", most)
     high = 2 if dtype == "bool" else 6
     x = np.random.default_rng(0).integers(-2 if dtype.startswith("int") else 0, high, (33, 5)).astype(dtype)
     values = np.array([200, 3]).astype(result)
     for axis, classes in ((0, 2), (0, 6), (1, 1), (1, 5), (2, 1), (2, 7)):
-        wanted = one_hot_values.one_hot(x, axis, classes, values)
+        wanted = one_hot_module._one_hot(x, axis, classes, values)
         found = np.full_like(wanted, 77)
         launches = emulated.launches
-        done = one_hot_values.one_hot_by_kernel(x, axis, values, found, emulated)
+        done = one_hot_module._one_hot_by_kernel(x, axis, values, found, emulated)
         assert done == (axis > 0 or found.size <= most)
         assert emulated.launches == launches + done
         compare(found, wanted if done else np.full_like(wanted, 77))

@@ -12,14 +12,16 @@ from seqpipe.core.native import compiler
 from seqpipe.core.philox import random_bits
 from seqpipe.ops import NoiseGaussian, NoiseSaltAndPepper, NoiseShot, Spec, apply
 from seqpipe.ops.core.blocks import resolve
-from seqpipe.ops.noise import noise, normal_numbers, poisson_numbers
-from seqpipe.ops.noise.normal_numbers import fast_normal, normal, normal_indices
-from seqpipe.ops.noise.poisson_numbers import (
+from seqpipe.ops.noise import noise, numbers
+from seqpipe.ops.noise.numbers import (
     FEW,
     FULL,
     SLOTS,
     counts_of,
     fast_counts,
+    fast_normal,
+    normal,
+    normal_indices,
     poisson,
     tables_of,
     uniform,
@@ -48,7 +50,7 @@ def way(request, monkeypatch):
     """With a C compiler, and without."""
     if request.param == "NumPy":
         monkeypatch.setattr(philox, "_native", lambda: None)
-        for module in (normal_numbers, poisson_numbers, noise):
+        for module in (numbers, noise):
             monkeypatch.setattr(module, "native_noise", lambda: None)
     elif compiler() is None:
         pytest.skip("no C compiler")
@@ -229,9 +231,9 @@ def test_tables_are_the_same_with_and_without_c(monkeypatch):
     factors = [0.3, 7.0, 19.62, 20.0, 333.0, 1e30]
     found = [tables_of.__wrapped__(factor) for factor in factors]
     for factor in factors:
-        places = poisson_numbers._indices_of(factor)
+        places = numbers._indices_of(factor)
         assert (places.sum(axis=1, dtype=np.uint64) == SLOTS * FULL).all()
-    monkeypatch.setattr(poisson_numbers, "native_noise", lambda: None)
+    monkeypatch.setattr(numbers, "native_noise", lambda: None)
     for factor, table in zip(factors, found, strict=True):
         compare(tables_of.__wrapped__(factor), table)
 

@@ -70,10 +70,14 @@ def test_what_does_not_fit_is_refused(sample):
         ops.Only("t1", ops.Rotate(angle=3.0))
     with pytest.raises(ParameterError, match="resize moves pixels"):
         ops.Only("t1", ops.Resize(size=(4, 4)))
-    with pytest.raises(
-        ParameterError, match=r"acts on volumes; allowed: operators on images\. Operators on volumes"
-    ):
-        ops.Only("t1", ops.Window())
+    with pytest.raises(ParameterError, match="flip3d moves pixels"):
+        ops.Only("t1", ops.Flip3d(width=True))
+    with pytest.raises(ParameterError, match="replace_label changes labels"):
+        ops.Only("t1", ops.ReplaceLabel(label=1, by=2))
+    with pytest.raises(ParameterError, match=r"gamma3d has only=\('t2',\), and acts on t1"):
+        ops.Only("t1", ops.Gamma3d(gamma=2.0, only="t2"))
+    with pytest.raises(ParameterError, match="has operators on images and on volumes; allowed: one kind"):
+        ops.Only("t1", ops.OneOf([BLUR, ops.Gamma3d(gamma=2.0)]))
     with pytest.raises(ParameterError, match=r"images=\(\) is not valid"):
         ops.Only((), BLUR)
 
@@ -88,3 +92,30 @@ def test_it_is_written_and_read_with_a_graph(sample):
     for one in (graph, Graph.from_json(graph.to_json())):
         found = one(**arrays)
         assert all(np.array_equal(part, wanted[name]) for name, part in zip(arrays, found, strict=True))
+
+
+def test_operators_on_volumes_change_the_named_image_as_with_their_own_only(sample):
+    gamma = {"gamma": (0.5, 2.0), "range": (0.0, 255.0), "seed": 4}
+    noise = ops.GaussianNoise3d(sigma=9.0, per_channel=True, seed=2)
+    found = ops.Only("t2", [ops.Gamma3d(**gamma), noise])(sample, index=3)
+    wanted = ops.Chain(
+        ops.Gamma3d(**gamma, only="t2"),
+        ops.GaussianNoise3d(sigma=9.0, per_channel=True, seed=2, only="t2"),
+    )(sample, index=3)
+    for name in sample:
+        assert np.array_equal(found[name].data, wanted[name].data), name
+    assert np.array_equal(found["t1"].data, sample["t1"].data)
+    assert found.history == wanted.history
+
+
+def test_operators_on_images_and_on_volumes_alternate(sample):
+    gamma = ops.Gamma3d(gamma=2.0, range=(0.0, 255.0), only="t1")
+    only = ops.Only("t1", [BLUR, gamma, BLUR])
+    found = only(sample)
+    wanted = BLUR(gamma({"t1": BLUR(sample["t1"])})["t1"])
+    assert np.array_equal(found["t1"].data, wanted.data)
+    assert np.array_equal(found["t2"].data, sample["t2"].data)
+    assert [entry["op"]["op"] for entry in found.history] == ["gaussian_blur", "gamma3d", "gaussian_blur"]
+    again = ops.Chain.from_json(ops.Chain(only).to_json())
+    assert again == ops.Chain(only)
+    assert np.array_equal(again(sample)["t1"].data, wanted.data)

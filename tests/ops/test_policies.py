@@ -17,8 +17,7 @@ from seqpipe.ops.core import blocks
 from seqpipe.ops.core.blocks import resolve, values_of_each
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.cuda.kernel import defines_of, source_of
-from seqpipe.ops.policies.enhance import MeanContrast, Sharpness
-from seqpipe.ops.policies.published import FOUND, NARROW
+from seqpipe.ops.policies.published import FOUND, NARROW, MeanContrast, Sharpness
 from seqpipe.random import stream
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare, images

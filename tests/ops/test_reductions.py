@@ -10,7 +10,7 @@ import pytest
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Op
-from seqpipe.ops.statistics import reductions, sums
+from seqpipe.ops.statistics import reductions
 from tests.support.deep import combined
 from tests.support.operators import images, printed
 
@@ -160,7 +160,7 @@ def test_many_values_are_added_up_exactly():
     combined(["bool", "uint8", "uint16", "int16", "float16", "float32"], [False, True]),
 )
 def test_a_kernel_takes_the_same_mean_squares(emulated, monkeypatch, dtype, from_mean):
-    monkeypatch.setattr(sums, "_LEAST", 1)
+    monkeypatch.setattr(reductions, "_LEAST", 1)
     rng, info = np.random.default_rng(0), np.iinfo(dtype) if dtype[0] in "ui" else None
     for shape, axes in (((3, 1031), (1,)), ((5, 1, 7), (0,)), ((1, 150_001), (0, 1))):
         high, low = (info.max, info.min) if info else (1, 0)
@@ -171,7 +171,9 @@ def test_a_kernel_takes_the_same_mean_squares(emulated, monkeypatch, dtype, from
             exact = x.astype(np.longdouble)
             distances = exact - exact.mean(axes, keepdims=True) if from_mean else exact
             for ddof in (0, 2):
-                found = sums.mean_square_by_kernel(x, axes, from_mean=from_mean, ddof=ddof, device=emulated)
+                found = reductions.mean_square_by_kernel(
+                    x, axes, from_mean=from_mean, ddof=ddof, device=emulated
+                )
                 wanted = (distances**2).sum(axes, keepdims=True) / (np.prod([shape[a] for a in axes]) - ddof)
                 assert found.shape == wanted.shape
                 np.testing.assert_allclose(found, wanted.astype(np.float64), rtol=1e-13, atol=1e-300)
@@ -179,8 +181,8 @@ def test_a_kernel_takes_the_same_mean_squares(emulated, monkeypatch, dtype, from
 
 def test_the_library_does_what_no_kernel_does():
     for x in (np.ones((3, 2000), np.float64), np.ones((3, 5), np.uint8)):
-        assert sums.mean_square_by_kernel(x, (1,), from_mean=True, device=object()) is None
-    assert sums.mean_square_by_kernel(np.ones((3, 2000), np.uint8), (1,), from_mean=True) is None
+        assert reductions.mean_square_by_kernel(x, (1,), from_mean=True, device=object()) is None
+    assert reductions.mean_square_by_kernel(np.ones((3, 2000), np.uint8), (1,), from_mean=True) is None
 
 
 def test_they_are_values_that_are_kept_as_json():

@@ -23,7 +23,7 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, apply, per_frame
 from seqpipe.ops.core.blocks import constant_of, resolve
 from seqpipe.ops.geometry.resampling import ONE, SampledAxis, taps_of
-from seqpipe.ops.resize import base, cpu
+from seqpipe.ops.resize import base
 from seqpipe.ops.resize.resize import _CropWindows
 from tests.support.operators import compare
 from tests.support.together import together
@@ -150,10 +150,10 @@ def plain(tmp_path_factory):
 def native(request, monkeypatch):
     """What resamples on the CPU: compiled for this machine, for any, or not at all."""
     if request.param == "no compiler":
-        monkeypatch.setattr(cpu, "_native", lambda: None)
+        monkeypatch.setattr(base, "_native", lambda: None)
     elif request.param == "no wide registers":
         library = request.getfixturevalue("plain")
-        monkeypatch.setattr(cpu, "_native", lambda: library)
+        monkeypatch.setattr(base, "_native", lambda: library)
 
 
 @pytest.mark.parametrize("kind", [*PILLOW, "area", "gaussian"])
@@ -450,7 +450,7 @@ def test_the_nearest_pixels_of_large_images_are_those_of_the_reference(kind, dty
 
 
 def test_nearest_pixels_take_no_sums(monkeypatch):
-    monkeypatch.setattr(base, "quickly_resampled", None)  # which made floats of all of the image
+    monkeypatch.setattr(base, "resample_cpu", None)  # which made floats of all of the image
     found = fn.resize(picture(shape=(400, 300)), size=(31, 40), interp_type="nearest")
     compare(found, cv2.resize(picture(shape=(400, 300)), (40, 31), interpolation=cv2.INTER_NEAREST_EXACT))
 
@@ -479,7 +479,7 @@ def test_the_means_of_images_that_shrink_are_those_of_opencv():
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16"])
 @pytest.mark.parametrize("result", [None, "uint8", "int16"])
 def test_images_that_keep_their_size_are_only_taken_over(monkeypatch, kind, dtype, result):
-    monkeypatch.setattr(base, "quickly_resampled", None)
+    monkeypatch.setattr(base, "resample_cpu", None)
     bounds = np.iinfo(dtype)
     x = np.random.default_rng(0).integers(bounds.min, bounds.max, (200, 90, 3), dtype, endpoint=True)
     for op in (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import seqpipe
 from seqpipe import fn
-from seqpipe.ops.call.stub import stub
+from seqpipe.ops.call.functions import stub
 
 
 def test_the_stub_is_up_to_date():

@@ -8,7 +8,7 @@ import pytest
 from seqpipe import Batch, Sequence, fn, ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Chain, Op, Percentiles, apply
-from seqpipe.ops.call.ranged import Ranged
+from seqpipe.ops.call.op import Ranged
 from tests.support.operators import built, compare, names
 
 RNG = np.random.default_rng(0)

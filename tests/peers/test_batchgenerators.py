@@ -12,8 +12,8 @@ from scipy import stats
 from seqpipe import ops, recipes
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
-from seqpipe.ops.volume.drawn import Drawn
 from seqpipe.ops.volume.mapping import Mapping3
+from seqpipe.ops.volume.plan import SampledParameters
 from seqpipe.ops.volume.state import VoxelGrid
 
 pytestmark = pytest.mark.peers
@@ -63,7 +63,7 @@ def operators():
 def parameters(op):
     """What an operator draws for the first channel of many samples; None where it leaves it alone."""
     block = resolve(op, [Spec(*SIZE, 1, "float32")] * COUNT, 0, range(COUNT))
-    drawn = [Drawn(**vars(values_of(row))) for row in block.rows]
+    drawn = [SampledParameters(**vars(values_of(row))) for row in block.rows]
     return [op.of_channel(p, 0) for p in drawn] if hasattr(op, "of_channel") else drawn
 
 

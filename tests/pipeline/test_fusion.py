@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 import seqpipe
 from seqpipe import Dataset, ops
-from seqpipe.ops import Chain, Op, Spec, planned
+from seqpipe.ops import Chain, Op, Spec
+from seqpipe.ops.compose.fused import planned
 from seqpipe.pipeline.fusion import split
 from seqpipe.readers import SampleRequest
 from seqpipe.video.convert.output import OutputSpec

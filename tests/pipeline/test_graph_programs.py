@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from seqpipe import fn, ops
 from seqpipe.ops import Chain, per_frame
+from seqpipe.ops.core import arithmetic
 from seqpipe.pipeline import Graph, Input
 from tests.support.outcomes import same
 
@@ -49,7 +50,7 @@ class Eager:
         return op.drawn(epoch=WHERE["epoch"], index=INDICES, frames=2)
 
     def computed(self, sign: str, before: Any, behind: Any) -> Any:
-        return ops.computed(sign, before, behind)  # test_inference.py tests its types
+        return arithmetic.computed(sign, before, behind)  # test_inference.py tests its types
 
     def wide(self, value: Any) -> Any:
         return value[:, None]

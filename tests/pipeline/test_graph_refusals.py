@@ -9,7 +9,8 @@ import pytest
 
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Chain, Computed, apply, per_frame
+from seqpipe.ops import Chain, apply, per_frame
+from seqpipe.ops.core.nodes import Computed
 from seqpipe.pipeline import Graph, Input
 from seqpipe.sequence import Batch, Sequence
 

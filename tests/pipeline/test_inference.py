@@ -10,7 +10,9 @@ import pytest
 
 from seqpipe import fn, ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Chain, OneOf, Type, result_type, types_after
+from seqpipe.ops import Chain, OneOf, Type
+from seqpipe.ops.core.arithmetic import computed, result_type
+from seqpipe.ops.core.types import types_after
 from seqpipe.pipeline import Graph, Input, Pipeline, external_source
 from seqpipe.pipeline.nodes import nodes_of
 from seqpipe.pipeline.source import BatchSource
@@ -108,7 +110,7 @@ TYPES = (
 def test_promotion(sign, before, behind, wanted):
     assert result_type(sign, before, behind) == wanted
     one, other = (np.ones(3, kind) if isinstance(kind, str) else kind for kind in (before, behind))
-    assert ops.computed(sign, one, other).dtype == wanted
+    assert computed(sign, one, other).dtype == wanted
     signs = {"*": operator.mul, "+": operator.add, "/": operator.truediv, "<": operator.lt}
     if not isinstance(other, np.ndarray):
         graph = Graph(signs[sign](Input("x"), other))

@@ -129,7 +129,7 @@ def test_operators_that_move_whole_voxels_ask_nothing():
     sample = {"image": labels, "label": labels}
     for op in (
         ops.Flip(horizontal=True),
-        ops.Flip3d(depth=True),
+        ops.Flip3d(depth=True, width=False),
         ops.Crop(crop=(8, 8)),
         ops.Resize(size=(17, 23), interp_type="nearest"),
     ):

@@ -149,11 +149,7 @@ class Arrays(Declaration, register=False):
 
 
 def check_letter(op: Arrays, axis_name: str | None) -> None:
-    """Check that the name of an axis is one letter.
-
-    Raises:
-        ParameterError: it is not.
-    """
+    """Check that the name of an axis is one letter."""
     if axis_name is not None and len(axis_name) != 1:
         raise ParameterError(f"axis_name={axis_name!r} is not valid", source=op.name, allowed="one letter")
 
@@ -269,17 +265,7 @@ class Shaping(Arrays, register=False):
 
 
 def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes") -> tuple[int, ...]:
-    """Return axes as numbers from 0, where some count backwards.
-
-    Args:
-        op: the operator, for messages.
-        axes: the numbers.
-        count: number of axes.
-        what: name of the parameter.
-
-    Raises:
-        ParameterError: there is no such axis, or an axis is repeated.
-    """
+    """Return axes as numbers from 0, where some count backwards."""
     for axis in axes:
         if not -count <= axis < count:
             raise ParameterError(

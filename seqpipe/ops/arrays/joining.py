@@ -4,21 +4,92 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
-from typing import Any
+from math import gcd, prod
+from typing import Any, Final
 
 import numpy as np
 
-from ...array import Array, device_of
+from ...array import Array, address_of, device_of, namespace
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ...sequence import Batch, Sequence
-from ..call.backends import on_device_of
+from ..call.backends import cuda_device_of, on_device_of
 from ..call.inputs import like_library
+from ..core.blocks import Block
 from ..core.deferred import or_node
 from ..core.parameters import at_most_one, param
+from ..cuda.kernel import Item, launch, source_of
+from ..temporal.base import Order
 from .base import VOXEL, AddsAxis, ArrayOperand, Arrays, check_letter
-from .concatenated import concatenated
 
 __all__ = ["Cat", "Stack"]
+
+_LONGEST: Final = 8  # bytes that a kernel moves as one value
+_MOST: Final = 2**31 - 1  # values of an image of a kernel
+
+
+def _concatenated(parts: Seq[Array], axis: int, shape: tuple[int, ...]) -> Array:
+    """Concatenate or stack arrays along an axis of the result.
+
+    Args:
+        parts: arrays of one dtype, on one device.
+        axis: axis of the result; arrays without it have an extent of 1 along it.
+        shape: shape of the result.
+    """
+    library = namespace(parts[0])
+    if library is not np:
+        out: Array = library.empty(shape, parts[0].dtype)
+        if _concatenated_by_kernel(parts, axis, out):
+            return out
+    result: Array = (library.stack if len(shape) > parts[0].ndim else library.concatenate)(parts, axis)
+    return result
+
+
+def _concatenated_by_kernel(
+    parts: Seq[Array], axis: int, out: Array, device: KernelDevice | None = None
+) -> bool:
+    """Write _concatenated arrays by one launch.
+
+    Args:
+        parts: see :func:`_concatenated`.
+        axis: see :func:`_concatenated`.
+        out: the result.
+        device: device that runs the kernel; None for the GPU that holds the arrays.
+
+    Returns:
+        Whether it was done; it is not if an array is not contiguous or the arrays have too many values.
+    """
+    rows = prod(out.shape[:axis])
+    filled = [part for part in parts if part.size]
+    if not filled or not all(part.flags.c_contiguous for part in filled):
+        return not filled
+    lengths = [part.nbytes // rows for part in filled]  # bytes of a row of each
+    element = gcd(_LONGEST, *lengths, *(address_of(array) for array in (out, *filled)))
+    if out.nbytes // element > _MOST:
+        return False
+    # short rows of one length are pixels of one row; others are rows of pixels with one value
+    most, least = (extreme(lengths) // element for extreme in (max, min))
+    channels, as_image = (
+        (most, np.s_[None, None, None]) if most == least <= 4 else (1, np.s_[None, None, ..., None])
+    )
+    lines, items, begin = _rows_of(out, rows, element), [], 0
+    for part, length in zip(filled, lengths, strict=True):
+        end = begin + length // element
+        items.append(Item(_rows_of(part, rows, element)[as_image], lines[:, begin:end][as_image], 0))
+        begin = end
+    launch(
+        source_of(Order),
+        {"ELEMENT_BYTES": element, "CHANNELS": channels},
+        items,
+        Block(np.zeros(1, Order.kernel_dtype()), (0,), 0),
+        device or cuda_device_of(out),
+    )
+    return True
+
+
+def _rows_of(array: Array, rows: int, element: int) -> Array:
+    """Return a contiguous array as rows of values of some bytes."""
+    return array.reshape(-1).view(f"u{element}").reshape(rows, -1)
 
 
 class _Joining(Arrays, register=False):
@@ -42,9 +113,6 @@ class _Joining(Arrays, register=False):
 
         Returns:
             One value of the type of the arguments.
-
-        Raises:
-            ParameterError: the arguments differ in kind, dtype or axes, or there is no such axis.
         """
         parts_given = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else arrays
         kinds = {
@@ -152,7 +220,7 @@ class Stack(AddsAxis, _Joining):
         axis, letters = self.new_axis(parts[0], self.axis)
         (shape,) = shapes
         return (
-            concatenated([part.array for part in parts], axis, (*shape[:axis], len(parts), *shape[axis:])),
+            _concatenated([part.array for part in parts], axis, (*shape[:axis], len(parts), *shape[axis:])),
             letters,
             axis,
         )
@@ -193,7 +261,7 @@ class Cat(_Joining):
                 allowed=f"one extent for all but axis {axis}",
             )
         extent = sum(shape[axis] for shape in shapes)
-        array = concatenated(
+        array = _concatenated(
             [part.array for part in parts], axis, (*shapes[0][:axis], extent, *shapes[0][axis + 1 :])
         )
         return array, parts[0].letters, axis

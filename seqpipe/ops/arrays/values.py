@@ -10,11 +10,10 @@ import numpy.typing as npt
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ..call.op import Op
-from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import ANY, param
-from ..core.spec import COMPUTED_DTYPES, Spec
-from ..core.value_map import ValueMap
+from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
+from ..core.traits import Body
 
 __all__ = ["Cast", "LookupTable"]
 

@@ -17,18 +17,23 @@ from ...errors import ParameterError
 from ...parts import Image, Labels, Part, Sample, as_part, is_labels, unmarked_labels
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
-from ..call.dispatch import indices_of
-from ..call.inputs import CallInput, as_array, as_input, check_value_type, like_container, like_library
+from ..call.inputs import (
+    CallInput,
+    as_array,
+    as_input,
+    check_marked,
+    check_value_type,
+    like_container,
+    like_library,
+)
 from ..core.blocks import Block, resolve, values_of_each
 from ..core.declaration import Declaration
 from ..core.deferred import or_node
-from ..core.marked import check_marked
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
-from ..core.rounding import put
-from ..core.spec import Backend
+from ..core.sampling import indices_of
+from ..core.spec import Backend, put, view_of
 from ..core.types import Type
-from ..core.views import view_of
 from ..cuda.kernel import Item, run_kernel, widened, with_fields
 
 __all__ = ["Mixed", "Mixing"]

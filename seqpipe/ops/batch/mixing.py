@@ -12,9 +12,9 @@ import numpy.typing as npt
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...parts import Labels
-from ..core.body import Body
 from ..core.parameters import param
 from ..core.spec import Spec
+from ..core.traits import Body
 from .base import Mixed, Mixing
 
 __all__ = ["CutMix", "CutMix3d", "Mixed", "Mixup"]

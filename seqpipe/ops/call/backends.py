@@ -16,9 +16,8 @@ from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ..core.blocks import Block, joined, values_of, values_of_all
 from ..core.declaration import Declaration
-from ..core.rounding import put
 from ..core.sampling import alike
-from ..core.spec import BACKENDS, FLOAT64_DTYPES, KERNEL_DTYPES, Backend, Spec
+from ..core.spec import BACKENDS, FLOAT64_DTYPES, KERNEL_DTYPES, Backend, Spec, put
 from ..cuda.kernel import Item, cuda_device, run_kernel
 from .inputs import has_fast_form
 from .threads import parallel_for, threads
@@ -100,15 +99,7 @@ def _run_through_main_memory(op: Declaration, items: Seq[Item], block: Block) ->
 
 
 def check_backend(backend: Backend | None, source: str) -> None:
-    """Check the name of a backend.
-
-    Args:
-        backend: the argument.
-        source: name of the operator, for the message.
-
-    Raises:
-        ParameterError: the backend is unknown.
-    """
+    """Check the name of a backend."""
     if backend is not None and backend not in BACKENDS:
         raise ParameterError(
             f"backend={backend!r} is not valid",
@@ -118,11 +109,7 @@ def check_backend(backend: Backend | None, source: str) -> None:
 
 
 def cuda_device_of(array: Array) -> KernelDevice:
-    """Return the GPU that holds an array.
-
-    Raises:
-        ParameterError: the array is in main memory.
-    """
+    """Return the GPU that holds an array."""
     if isinstance(array, np.ndarray):
         raise ParameterError(
             "backend='cuda' for an array in main memory",
@@ -198,17 +185,8 @@ def _uses_threads(op: Declaration, x: Array) -> bool:
 def run_form(
     op: Declaration, form: BackendForm, x: Array, out: Array, p: SimpleNamespace, *, fast: bool
 ) -> None:
-    """Write the results of images with the same parameters, or of a sequence whose frames move.
-
-    Args:
-        op: the operator.
-        form: implementation to call, ``op.cpu`` or ``op.reference``.
-        x: the images.
-        out: the output array.
-        p: the parameters.
-        fast: whether the form is ``op.cpu``.
-    """
-    if fast and op.traits.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.at_once(x, p):
+    """Write the results of images with the same parameters, or of a sequence whose frames move."""
+    if fast and op.traits.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.prefers_batch(x, p):
 
         def compute(frame: int) -> None:
             run_form(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)
@@ -277,12 +255,7 @@ def _read_only(x: Array) -> Array:
 
 
 def _write(op: Declaration, out: Array, values: Any) -> None:
-    """Write what an implementation returned, after a check: NumPy would broadcast wrong shapes.
-
-    Raises:
-        ParameterError: the result is not an array of the library of the images, has another shape, or holds neither
-            floats nor values of the dtype of the result.
-    """
+    """Write what an implementation returned, after a check: NumPy would broadcast wrong shapes."""
     fits = type(values) is type(out) and values.shape == out.shape
     if not (fits and (values.dtype.kind == "f" or values.dtype == out.dtype)):
         alike = type(values) is type(out)

@@ -15,17 +15,16 @@ from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ...parts import is_labels
-from ...random import stream_index
 from ...sequence import Batch, Sequence
 from ..core.blocks import Block, resolve
 from ..core.declaration import Declaration
-from ..core.sampling import alike
+from ..core.sampling import alike, indices_of
 from ..core.spec import Backend, Spec
 from ..cuda.kernel import Item
 from .backends import check_backend, on_device_of, run, run_on_host
 from .inputs import CallInput, as_input, check, check_memory, check_not_empty, check_size, like_container
 
-__all__ = ["BoundCall", "apply", "as_list", "handles_samples", "indices_of"]
+__all__ = ["BoundCall", "apply", "as_list", "handles_samples"]
 
 _CHECKED_FROM_PIXELS: Final = 1 << 26  # smaller results are not compared with the memory of the device
 _NO_ARRAYS: Final = (Sequence, Batch, list, tuple, Mapping)
@@ -58,11 +57,7 @@ class BoundCall(NamedTuple):
 
     @classmethod
     def of(cls, op: Declaration, values: Seq[Any], layout: str | None, epoch: int, index: Any) -> BoundCall:
-        """Bind an operator to some values.
-
-        Raises:
-            ParameterError: the operator does not accept a value, or the values differ in dtype or device.
-        """
+        """Bind an operator to some values."""
         _check_takes(op)
         parts = [as_input(op, value, layout) for value in values]
         if len(parts) > 1:
@@ -74,11 +69,7 @@ class BoundCall(NamedTuple):
         return cls(op, parts, specs, resolve(op, specs, epoch, _indices(op, parts, index)))
 
     def then(self, op: Declaration, specs: list[Spec], epoch: int, index: Any) -> BoundCall:
-        """Bind another operator to the results of this call.
-
-        Raises:
-            ParameterError: it does not accept them.
-        """
+        """Bind another operator to the results of this call."""
         for spec in specs[:1] if alike(specs) else dict.fromkeys(specs):
             check(op, spec)
         return BoundCall(op, self.parts, specs, resolve(op, specs, epoch, _indices(op, self.parts, index)))
@@ -302,28 +293,3 @@ def _indices(op: Declaration, parts: Seq[CallInput], index: Any) -> Seq[int]:
         )
         result += several
     return result
-
-
-def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
-    """Return the index of each sample, from the indices of all, the index of the first, or None.
-
-    Raises:
-        ParameterError: these are not integers from 0, or not one for each sample.
-    """
-    if index is None:
-        return range(samples)
-    try:
-        indices = np.asarray(index)
-    except ValueError:  # rows of different lengths
-        indices = np.empty((0, 0), object)
-    if indices.ndim == 0:
-        first = stream_index(index, "index", op.name)
-        stream_index(first + samples - 1, "index", op.name)
-        return range(first, first + samples)
-    if indices.shape != (samples,) or indices.dtype.kind not in "iu":
-        raise ParameterError(
-            f"index has the shape {indices.shape} and the type {indices.dtype}",
-            source=op.name,
-            allowed=f"a whole number, or {samples} of them",
-        )
-    return [stream_index(number, "index", op.name) for number in indices.tolist()]

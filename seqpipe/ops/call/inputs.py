@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Sequence as Seq
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -13,29 +15,37 @@ from ...array import Array, FloatArray, as_native, is_torch, namespace, to_torch
 from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout
+from ...parts import Image, Metadata, Part, Sample, as_part, unmarked_error
 from ...sequence import Batch, Sequence
 from ..core.blocks import constant_of
 from ..core.declaration import Declaration
 from ..core.nodes import DataNode
-from ..core.spec import COMPUTED_DTYPES, KERNEL_DTYPES, MOVED_DTYPES, Spec
+from ..core.spec import COMPUTED_DTYPES, KERNEL_DTYPES, MOVED_DTYPES, Spec, View, view_of
 from ..core.types import Type
-from ..core.views import View, view_of
 
 __all__ = [
     "ArrayForm",
     "CallInput",
+    "affine_of",
     "as_array",
     "as_input",
     "check",
+    "check_marked",
     "check_memory",
     "check_not_empty",
     "check_size",
     "check_type",
     "check_value_type",
+    "count_of",
     "error_source",
     "has_fast_form",
+    "layout_of",
     "like_container",
     "like_library",
+    "merged",
+    "reference_of",
+    "selected",
+    "zeros_like",
 ]
 
 _MOST_PIXELS: Final = 2**31 - 1  # of an image: kernels count pixels by int
@@ -127,21 +137,13 @@ def like_container(values: list[Any] | tuple[Any, ...], results: list[Any]) -> A
 
 
 def check_not_empty(op: Declaration, values: list[Any] | tuple[Any, ...]) -> None:
-    """Check that a list has arrays.
-
-    Raises:
-        ParameterError: it is empty.
-    """
+    """Check that a list has arrays."""
     if not values:
         raise ParameterError("a list of no arrays", source=op.name, allowed="one or more")
 
 
 def as_input(op: Declaration, value: Any, layout: str | None) -> CallInput:
-    """Return the input for a value.
-
-    Raises:
-        ParameterError: the operator does not accept the value.
-    """
+    """Return the input for a value."""
     affines: tuple[FloatArray | None, ...] = ()
     if isinstance(value, (Sequence, Batch)):
         if layout not in (None, value.layout):
@@ -201,11 +203,7 @@ def has_fast_form(op: Declaration, dtype: np.dtype[Any], result: np.dtype[Any]) 
 
 
 def check(op: Declaration, spec: Spec) -> None:
-    """Check that an operator accepts a sample.
-
-    Raises:
-        ParameterError: it does not; the message states what it accepts.
-    """
+    """Check that an operator accepts a sample."""
     check_type(op, spec.dtype)
     if op.traits.channels and spec.channels not in op.traits.channels:
         raise _wrong_channels(op, spec.channels)
@@ -213,22 +211,14 @@ def check(op: Declaration, spec: Spec) -> None:
 
 
 def check_type(op: Declaration, dtype: str) -> None:
-    """Check that an operator accepts a dtype.
-
-    Raises:
-        ParameterError: it does not.
-    """
+    """Check that an operator accepts a dtype."""
     if dtype not in op.traits.dtypes:
         with error_source(op):
             raise _wrong_type(dtype, op.traits.dtypes)
 
 
 def check_value_type(op: Declaration, value_type: Type) -> None:
-    """Check that an operator on images accepts the values of a graph's node, as far as their type is known.
-
-    Raises:
-        ParameterError: it does not.
-    """
+    """Check that an operator on images accepts the values of a graph's node, as far as their type is known."""
     if value_type.kind not in ("images", "unknown", "flow", "labels"):
         raise ParameterError(f"{value_type}", source=op.name, allowed=f"{op.traits.takes}")
     letters = value_type.layout
@@ -242,7 +232,7 @@ def check_value_type(op: Declaration, value_type: Type) -> None:
         raise ParameterError(f"{value_type}, without frames", source=op.name, allowed="layouts with F or D")
     if value_type.dtype is not None:
         check_type(op, value_type.dtype)
-    if value_type.spec is not None and not op.looks_at_values:
+    if value_type.spec is not None and not op.needs_pixels:
         check(op, value_type.spec)
         if op.is_constant and not op.nodes:
             constant_of(op, value_type.spec)
@@ -262,11 +252,7 @@ def _wrong_channels(op: Declaration, channels: int) -> ParameterError:
 
 
 def check_size(op: Declaration, what: str, height: int, width: int) -> None:
-    """Check that images have at most as many pixels as kernels can count.
-
-    Raises:
-        ParameterError: they have more.
-    """
+    """Check that images have at most as many pixels as kernels can count."""
     if height * width > _MOST_PIXELS:
         raise ParameterError(
             f"{what} of {height}×{width} pixels", source=op.name, allowed=f"up to {_MOST_PIXELS} pixels"
@@ -274,18 +260,7 @@ def check_size(op: Declaration, what: str, height: int, width: int) -> None:
 
 
 def check_memory(op: Declaration, what: str, size: int, library: Any, advice: str) -> None:
-    """Check that the memory of a device can hold results, before it is allocated.
-
-    Args:
-        op: the operator.
-        what: description of the results.
-        size: their size in bytes.
-        library: NumPy, or CuPy with the GPU as its current device.
-        advice: what makes them smaller.
-
-    Raises:
-        ParameterError: it cannot.
-    """
+    """Check that the memory of a device can hold results, before it is allocated."""
     most = main_memory_bytes() if library is np else library.cuda.Device().mem_info[1]
     if size > most:
         raise ParameterError(
@@ -297,11 +272,7 @@ def check_memory(op: Declaration, what: str, size: int, library: Any, advice: st
 
 
 def _result_channels(op: Declaration, spec: Spec, view: View, layout: str) -> int:
-    """Return the number of channels of the result.
-
-    Raises:
-        ParameterError: its layout has no axis for several channels.
-    """
+    """Return the number of channels of the result."""
     channels = op.result_channels(spec.channels)
     if channels > 1 and 4 not in view.positions:
         raise ParameterError(
@@ -313,11 +284,7 @@ def _result_channels(op: Declaration, spec: Spec, view: View, layout: str) -> in
 
 
 def _result_dtype(op: Declaration, dtype: str) -> np.dtype[Any]:
-    """Return the dtype of the result.
-
-    Raises:
-        ParameterError: results cannot be converted to it.
-    """
+    """Return the dtype of the result."""
     result, types = op.result_dtype(dtype), MOVED_DTYPES if op.traits.values == "moved" else COMPUTED_DTYPES
     if result not in types:
         raise ParameterError(f"results of the type {result!r}", source=op.name, allowed=", ".join(types))
@@ -335,12 +302,7 @@ def error_source(op: Declaration) -> Iterator[None]:
 
 
 def as_array(op: Declaration, value: Any) -> Array:
-    """Return a value as a NumPy or CuPy array.
-
-    Raises:
-        ParameterError: it is not an array, or cannot be shared.
-        BackendError: it is on a GPU, and CuPy is not installed.
-    """
+    """Return a value as a NumPy or CuPy array."""
     with error_source(op):
         if isinstance(value, DataNode):  # as an argument, it would have deferred the call
             raise ParameterError(
@@ -376,3 +338,156 @@ def _checked(
             advice=f"Layouts are {', '.join(LAYOUTS)}",
         )
     return view_of(layout or DEFAULT_LAYOUTS[ndim], ndim), dtype.name
+
+
+def check_marked(op: Any, unmarked: Seq[str]) -> None:
+    """Check that an operator computes no new values from parts that may be labels.
+
+    Args:
+        op: an operator, a choice or a chain.
+        unmarked: names of the parts; see :func:`seqpipe.parts.unmarked_labels`.
+    """
+    names = [name for name in unmarked if name in getattr(op, "images", unmarked)]
+    for one in op.operators if names else ():
+        chosen = names if getattr(one, "only", None) is None else [name for name in names if name in one.only]
+        if chosen and isinstance(one, Declaration) and _computes(one):
+            raise unmarked_error(chosen[0], one.name)
+
+
+def _computes(op: Any) -> bool:
+    """Return whether values of a result may differ from all values of the input."""
+    traits = op.traits
+    if traits.takes == "volumes":
+        by_gather = getattr(op, "interp", "nearest") != "nearest"
+        return by_gather if traits.geometric else not traits.on_labels
+    nearest = getattr(op, "interp_type", None) == "nearest"
+    return traits.values == "computed" and not getattr(traits, "whole_pixels", False) and not nearest
+
+
+def reference_of(x: Any) -> Any:
+    """Return the images that determine the samples: the first image of a sample of several parts, else ``x``."""
+    if isinstance(x, Mapping):
+        parts = (as_part(value) for value in x.values())
+        return next((one.data for one in parts if isinstance(one, Image)), None)
+    return x
+
+
+def layout_of(x: Any, layout: str | None) -> str | None:
+    """Return the layout of images: their own, the argument, or the default for the number of axes."""
+    x = reference_of(x)
+    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    if isinstance(first, (Sequence, Batch)):
+        return first.layout
+    return layout or DEFAULT_LAYOUTS.get(getattr(first, "ndim", 0))
+
+
+def count_of(x: Any, layout: str | None) -> int | None:
+    """Return the number of samples of an input; None without an axis of samples."""
+    x = reference_of(x)
+    if isinstance(x, (Batch, list, tuple)):
+        return len(x)
+    letters = layout_of(x, layout) or ""
+    return len(x) if letters.startswith("N") and not isinstance(x, Sequence) else None
+
+
+def selected(x: Any, positions: Seq[int]) -> Any:
+    """Return some samples of a batch, in the form of the batch.
+
+    Args:
+        x: a batch of several samples, as :func:`count_of` counts them.
+        positions: positions of the samples.
+    """
+    if isinstance(x, Mapping):
+        return {name: selected(value, positions) for name, value in x.items()}
+    if isinstance(x, Part):
+        return x.with_data(selected(x.data, positions))
+    if isinstance(x, (list, tuple)):
+        return [x[position] for position in positions]
+    if not isinstance(x, Batch):
+        return x[list(positions)]
+    known = {
+        name: None if (values := getattr(x, name)) is None else values[list(positions)]
+        for name in ("labels", "indices", "mask")
+    }
+    sequences = [x.sequences[position] for position in positions]
+    if x.stacked is None:
+        return Batch(tuple(sequences), **known)
+    stacked = x.stacked[list(positions)]
+    views = tuple(one.with_pixels(data, one.layout) for one, data in zip(sequences, stacked, strict=True))
+    return Batch(views, stacked=stacked, **known)
+
+
+def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> Any:
+    """Merge groups of samples into a batch in the original order."""
+    pairs = list(parts)
+    if isinstance(whole, Mapping):
+        merged_parts = {
+            name: merged(value, [(positions, result[name]) for positions, result in pairs], source)
+            for name, value in whole.items()
+        }
+        return Sample(merged_parts, getattr(whole, "history", ()))
+    if isinstance(whole, Metadata):
+        return whole
+    if isinstance(whole, Part):
+        return whole.with_data(
+            merged(whole.data, [(positions, result.data) for positions, result in pairs], source)
+        )
+    if isinstance(whole, Batch):
+        return _batch(whole, pairs)
+    if isinstance(whole, (list, tuple)):
+        return like_container(whole, _in_order(pairs))
+    kinds = {(tuple(result.shape[1:]), str(result.dtype)) for _, result in pairs}
+    if len(kinds) > 1:
+        listed = " and ".join(f"{dtype} {shape}" for shape, dtype in sorted(kinds))
+        raise ParameterError(
+            f"parts return samples of one array with different shapes or types, {listed}",
+            source=source,
+            allowed="one shape and one type",
+            advice="Pass the samples as a list or a Batch, or end all parts with a resize or a cast",
+        )
+    return _array(pairs)
+
+
+def _in_order(pairs: Seq[tuple[Seq[int], Any]]) -> list[Any]:
+    by_position = {
+        position: one for positions, result in pairs for position, one in zip(positions, result, strict=True)
+    }
+    return [by_position[position] for position in sorted(by_position)]
+
+
+def _array(pairs: Seq[tuple[Seq[int], Array]]) -> Array:
+    first = pairs[0][1]
+    out = namespace(first).empty(
+        (sum(len(positions) for positions, _ in pairs), *first.shape[1:]), first.dtype
+    )
+    for positions, result in pairs:
+        out[list(positions)] = result
+    return out
+
+
+def _batch(whole: Batch, pairs: Seq[tuple[Seq[int], Batch]]) -> Batch:
+    sequences = _in_order(pairs)
+    masks = [(positions, result.mask) for positions, result in pairs if result.mask is not None]
+    alike = {tuple(mask.shape[1:]) for _, mask in masks}
+    known: dict[str, Any] = {"labels": whole.labels, "indices": whole.indices}
+    if masks and len(alike) == 1:
+        return Batch.of(sequences, mask=_array(masks), **known)
+    if masks:
+        return Batch(tuple(sequences), **known)
+    return Batch.of(sequences, **known)
+
+
+def zeros_like(labels: Sequence | Batch) -> Image:
+    """Return an image of zeros, of the shape and with the metadata of labels."""
+    zeros = namespace(labels.data).zeros(labels.data.shape, np.uint8)
+    if isinstance(labels, Sequence):
+        return Image(labels.with_pixels(zeros, labels.layout))
+    pairs = zip(labels.sequences, zeros, strict=True)
+    sequences = tuple(one.with_pixels(data, one.layout) for one, data in pairs)
+    return Image(replace(labels, sequences=sequences, stacked=zeros))
+
+
+def affine_of(value: Any, sample: int = 0) -> FloatArray | None:
+    """Return the affine of a sample of an image."""
+    one = value[sample] if isinstance(value, Batch) else value
+    return one.affine if isinstance(one, Sequence) else None

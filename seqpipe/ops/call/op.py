@@ -1,4 +1,4 @@
-"""Op: base class of operators on images, with the call."""
+"""Op and Ranged: base classes of operators on images, with the call."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ import numpy as np
 from ..core.blocks import constant_of
 from ..core.declaration import Declaration
 from ..core.deferred import node_of
+from ..core.distributions import Percentiles
+from ..core.intensity import (
+    Intensities,
+    IntensityRange,
+    intensities,
+    limits_of,
+    missing_range_error,
+    range_param,
+)
 from ..core.nodes import DataNode
+from ..core.spec import Spec, ValueMap
 from ..core.types import Type
-from ..core.value_map import ValueMap
 from .dispatch import apply
-from .inputs import check_value_type
+from .inputs import CallInput, check_value_type
 
-__all__ = ["Op"]
+__all__ = ["Op", "Ranged"]
 
 X = TypeVar("X")
 
@@ -55,7 +64,7 @@ class Op(Declaration, register=False):
         """Return frames, rows and columns of the results; None if they are sampled or unknown."""
         if self.nodes:
             return None, None, None
-        if value_type.spec is not None and self.is_constant and not self.looks_at_values:
+        if value_type.spec is not None and self.is_constant and not self.needs_pixels:
             return constant_of(self, value_type.spec).extent
         return (None, *(self.fixed_size or (None, None)))
 
@@ -89,3 +98,44 @@ class Op(Declaration, register=False):
             return node
         result: X = apply(self, x, layout=layout, epoch=epoch, index=index)
         return result
+
+
+class Ranged(Op, register=False):
+    """Base of operators that use the intensities of dark and full."""
+
+    range: IntensityRange = range_param()
+
+    @property
+    def needs_range(self) -> bool:
+        """Whether the range affects the result with these parameters."""
+        return True
+
+    @property
+    def needs_pixels(self) -> bool:
+        """Whether the range depends on the values of the sample."""
+        return self.range == "minmax" or isinstance(self.range, Percentiles)
+
+    def check_sample(self, spec: Spec) -> None:
+        """Check that a volume has a range.
+
+        Raises:
+            ParameterError: it has none.
+        """
+        if spec.volume and self.range is None and self.needs_range:
+            raise missing_range_error(self.name)
+
+    def specs_of(self, part: CallInput) -> list[Spec]:
+        """Return the specs of the samples, with the limits of their values if the range depends on them."""
+        specs = [part.form.spec] * part.form.samples
+        wanted: Any = self.range
+        if wanted is None or not self.needs_pixels:
+            return specs
+        if part.view.is_series:
+            result = [limits_of(part.nfhwc, wanted)] * len(specs)
+        else:
+            result = [limits_of(one, wanted) for one in part.nfhwc]
+        return [spec._replace(limits=limits) for spec, limits in zip(specs, result, strict=True)]
+
+    def intensities(self, spec: Spec, dtype: str = "") -> Intensities:
+        """Return the range for a sample; see :func:`seqpipe.ops.core.intensity.intensities`."""
+        return intensities(self.range, spec, dtype)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ...array import Array, namespace
 from ..call.op import Op
-from ..core.body import Body
+from ..core.traits import Body
 
 __all__ = ["ColorMatrix"]
 

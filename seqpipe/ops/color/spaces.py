@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from ...array import Array, FloatArray
 from ...errors import ParameterError
-from ..core.body import Body
 from ..core.parameters import param
 from ..core.spec import Spec, full_range
+from ..core.traits import Body
 from .matrix import ColorMatrix
 
 __all__ = ["ColorSpaceConversion", "Grayscale"]

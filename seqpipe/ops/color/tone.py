@@ -8,13 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
-from ..call.op import Op
-from ..call.ranged import Ranged
-from ..core.body import Body
+from ..call.op import Op, Ranged
 from ..core.distributions import Number
 from ..core.parameters import param
-from ..core.rounding import put
-from ..core.spec import RANGES, TABLE_DTYPES, Spec
+from ..core.spec import RANGES, TABLE_DTYPES, Spec, put
+from ..core.traits import Body
 
 __all__ = ["AutoContrast", "Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
 

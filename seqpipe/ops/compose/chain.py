@@ -26,24 +26,18 @@ from ..arrays.base import Arrays
 from ..batch.base import Mixed, Mixing
 from ..call.dispatch import apply
 from ..call.functions import call_of, own_operator
-from ..call.inputs import like_container
+from ..call.inputs import layout_of, like_container, reference_of
 from ..call.op import Op
-from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
-from ..core.nodes import DataNode, Named, parts_of
-from ..core.occurrences import Occurrences
-from ..core.spec import Backend
+from ..core.nodes import DataNode, Named, Occurrences, parts_of
+from ..core.spec import Backend, CallOptions
 from ..core.types import Type
 from ..temporal.frames import ElementExtract
-from ..volume.base import Volumetric
-from ..volume.chain import VolumeChain
-from .chain_json import State, chain_of_json, json_of_chain, reads_state
-from .composed import Composed, compositions
-from .fused import can_follow, can_lead, fused
-from .member import Member
+from ..volume.base import VolumeChain, Volumetric
+from .fused import Composed, can_follow, can_lead, compositions, fused
+from .member import Member, State, chain_of_json, json_of_chain, reads_state
 from .parts import apply_to_sample
-from .samples import layout_of, reference_of
 
 __all__ = ["Chain"]
 
@@ -57,9 +51,9 @@ class Chain(Deferrable):
     """A sequence of operators.
 
     The result equals that of calling :attr:`ops` one after the other, to the last bit, except that operators of the
-    same name and seed are sampled independently of each other; see :mod:`seqpipe.ops.core.occurrences`. On a GPU, one
-    kernel runs consecutive operators that change single pixels or move whole pixels, and a resampling operator before
-    them, so pixels are read and written once.
+    same name and seed are sampled independently of each other; see :class:`~seqpipe.ops.core.nodes.Occurrences`.
+    On a GPU, one kernel runs consecutive operators that change single pixels or move whole pixels, and a resampling
+    operator before them, so pixels are read and written once.
 
     With ``fuse="compose"``, consecutive geometric operators with the same interpolation and fill value become one
     mapping: pixels are interpolated once, so images stay sharper, and pixels that one operator moves out of the image
@@ -123,7 +117,7 @@ class Chain(Deferrable):
         return f"Chain({', '.join(map(repr, self.ops))}{fuse})"
 
     @property
-    def bare(self) -> str:
+    def argument_repr(self) -> str:
         """The repr as an argument that accepts chains: the only operator, or a list."""
         if self.fuse != "exact":
             return repr(self)

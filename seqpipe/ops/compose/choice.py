@@ -1,33 +1,35 @@
-"""OneOf and SomeOf: random choices among operators or chains for each sample."""
+"""OneOf, SomeOf and Only: operators for some samples of a batch, or for some images of a sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Final
+from functools import partial
+from itertools import groupby
+from typing import Any, ClassVar, Final, NoReturn
 
 import numpy as np
 
 from ...core.cached import cached_property
 from ...core.param import Param, check_list
 from ...errors import ParameterError
+from ...parts import Image, Sample, as_part
 from ...random import stream_index, streams
-from ..call.dispatch import indices_of
+from ..call.inputs import count_of, merged, reference_of, selected
 from ..call.op import Op
-from ..core.call_options import CallOptions
 from ..core.distributions import PerFrame, unframed
-from ..core.nodes import DataNode, Named
-from ..core.occurrences import Occurrences
+from ..core.nodes import DataNode, Named, Occurrences
+from ..core.sampling import indices_of
+from ..core.spec import CallOptions
 from ..core.traits import Traits
 from ..core.types import Type
-from ..volume.base import Volumetric
+from ..geometry.base import Geometry
+from ..volume.base import Intensity, Volumetric
 from .chain import Chain
-from .chain_json import State, reads_state
-from .member import Member
-from .samples import count_of, merged, reference_of, selected
+from .member import Member, State, reads_state
 
-__all__ = ["OneOf", "SomeOf"]
+__all__ = ["OneOf", "Only", "SomeOf"]
 
 _P: Final = Param(
     name="p", doc="Probability that a sample gets any part; else it is unchanged", kind=float, lo=0, hi=1
@@ -138,7 +140,7 @@ class SomeOf(Member):
         least, most = self.n
         if type(self) is SomeOf:
             yield f"{least if least == most else self.n}"
-        yield f"[{', '.join('None' if one is None else one.bare for one in self.parts)}]"
+        yield f"[{', '.join('None' if one is None else one.argument_repr for one in self.parts)}]"
         for key in ("weights", "p", "seed"):
             if (value := getattr(self, key)) != type(self).__dataclass_fields__[key].default:
                 yield f"{key}={list(value) if key == 'weights' else value!r}"
@@ -166,7 +168,7 @@ class SomeOf(Member):
         return own._with(parts=lines)  # type: ignore[no-any-return]  # of this class
 
     def with_occurrence(self, occurrence: int) -> SomeOf:
-        """Return the same choice with another occurrence; see :mod:`seqpipe.ops.core.occurrences`."""
+        """Return the same choice with another occurrence; see :class:`seqpipe.ops.core.nodes.Occurrences`."""
         return self if occurrence == self.occurrence else self._with(occurrence=occurrence)
 
     def _with(self, **changed: Any) -> SomeOf:
@@ -333,3 +335,172 @@ def _choice_of(state: State, read: Callable[[State], Any]) -> SomeOf:
     choice = OneOf(parts, **own) if state["op"] == OneOf.name else SomeOf(tuple(state["n"]), parts, **own)
     operators = [op for part in parts if part is not None for op in part.operators]
     return choice.rebuilt([choice.with_occurrence(state["occurrence"]), *operators])
+
+
+@dataclass(frozen=True, repr=False)
+class Only(Member):
+    """Apply operators to some images of a sample, and leave its other parts unchanged.
+
+    ``Chain(ops.Flip(horizontal=0.5), ops.Only("t1", ops.Gamma(gamma=(0.7, 1.5))))`` flips all parts and changes the
+    contrast of ``sample["t1"]``. Use it in a :class:`Chain`, or call it like one. Operators that move pixels are not
+    allowed, because the parts of a sample stay aligned. For an operator on the intensities of volumes, this sets its
+    parameter ``only``: ``Only("t1", Gamma3d(…))`` is ``Gamma3d(…, only="t1")``.
+
+    Args:
+        images: name of an image of the sample, or several names.
+        ops: an operator, a chain, a choice, or a list of these.
+
+    Raises:
+        ParameterError: there is no name, an operator moves pixels or does not act on images, or a choice is among
+            operators on images and on volumes.
+    """
+
+    name: ClassVar[str] = "only"
+    explanation: ClassVar[str] = "for some images of a sample"
+
+    images: tuple[str, ...]
+    chain: Chain
+
+    def __init__(self, images: str | Seq[str], ops: Any) -> None:
+        names = [images] if isinstance(images, str) else check_list("images", images, "names of images")
+        if not names or not all(isinstance(name, str) for name in names):
+            raise ParameterError(
+                f"images={images!r} is not valid", source=self.name, allowed="names of images"
+            )
+        chain, known = Chain(ops), tuple(names)
+        for member in chain.ops:
+            if len({isinstance(op, Volumetric) for op in member.operators if not isinstance(op, SomeOf)}) > 1:
+                raise ParameterError(
+                    f"{member.title} has operators on images and on volumes",
+                    source=self.name,
+                    allowed="one kind in each choice",
+                )
+        chain = chain.rebuilt(
+            [op if isinstance(op, SomeOf) else _restricted(op, known) for op in chain.operators]
+        )
+        self.__dict__.update(images=known, chain=chain)
+
+    def __repr__(self) -> str:
+        return f"Only({self.images!r}, {self.chain.argument_repr})"
+
+    @property
+    def operators(self) -> tuple[Any, ...]:
+        """See :attr:`Deferrable.operators`."""
+        return self.chain.operators
+
+    @property
+    def title(self) -> str:
+        """The name, and the names of the operators."""
+        return f"only({self.chain.title})"
+
+    def rebuilt(self, operators: Seq[Any]) -> Only:
+        """Return the same object with other operators."""
+        other = object.__new__(Only)
+        other.__dict__.update(images=self.images, chain=self.chain.rebuilt(operators))
+        return other
+
+    def expression(self, name: Named) -> str:
+        """See :meth:`Deferrable.expression`."""
+        return f"only({self.chain.expression(name)})"
+
+    def state(self) -> dict[str, Any]:
+        """See :meth:`Member.state`."""
+        return {"op": self.name, "images": list(self.images), "chain": self.chain.state()}
+
+    def result_layout(self, layout: str) -> str:
+        """See :meth:`Member.result_layout`."""
+        if self.chain.result_layout(layout) != layout:
+            raise ParameterError(
+                f"{self.chain.title} changes the layout {layout}",
+                source=self.name,
+                allowed="operators that keep it",
+            )
+        return layout
+
+    def result_types(self, inputs: Seq[Type]) -> NoReturn:
+        """Refuse values that are not samples of several parts, whose calls are :class:`DeferredSampleCall`.
+
+        Raises:
+            ParameterError: always.
+        """
+        raise self.sample_error(f"{inputs[0]}")
+
+    def __call__(self, x: Any, **options: Any) -> Any:
+        """Apply it to a sample like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""
+        return Chain.part((self,))(x, **options)
+
+    def run(self, x: Any, options: CallOptions) -> Any:
+        """See :meth:`Member.run`."""
+        if not isinstance(x, Mapping):
+            raise self.sample_error(type(x).__name__)
+        known = [name for name, value in x.items() if isinstance(as_part(value), Image)]
+        for name in self.images:
+            if name not in known:
+                raise ParameterError(
+                    f"{name!r} is no image of the sample",
+                    source=self.name,
+                    allowed=", ".join(known) or "none",
+                )
+        result = x if isinstance(x, Sample) else Sample(x)
+        for on_volumes, members in groupby(self.chain.ops, _is_on_volumes):
+            line = Chain.part(tuple(members), self.chain.fuse)
+            if on_volumes:  # each has the names of its images
+                result = line(result, **vars(options))
+            else:
+                changed: Any = line({name: result[name] for name in self.images}, **vars(options))
+                result = result.with_parts({**result, **changed}, partial(_history_of, changed))
+        return result
+
+    def sample_error(self, received: str) -> ParameterError:
+        """Return the error for an input that is not a sample of several parts.
+
+        Args:
+            received: description of the input.
+        """
+        names = ", ".join(f"{name!r}: …" for name in self.images)
+        return ParameterError(
+            f"it acts on {', '.join(self.images)} of a sample, not on: {received}",
+            source=self.name,
+            allowed=f"a sample of several parts, such as {{{names}}}",
+        )
+
+
+@reads_state(Only.name)
+def _only_of(state: State, read: Callable[[State], Any]) -> Only:
+    chain = read(state["chain"])
+    return Only(state["images"], chain).rebuilt(chain.operators)
+
+
+def _is_on_volumes(member: Any) -> bool:
+    return any(isinstance(op, Volumetric) for op in member.operators)
+
+
+def _history_of(sample: Any) -> Any:
+    return sample.history
+
+
+def _restricted(op: Any, images: tuple[str, ...]) -> Any:
+    """Return an operator for some images; one on volumes has their names as its parameter ``only``."""
+    if isinstance(op, Intensity) and op.only in (None, images):
+        return type(op)(**{**op.settings(), "only": images}).with_occurrence(op.occurrence)
+    if isinstance(op, Intensity):
+        raise ParameterError(
+            f"{op.name} has only={op.only!r}, and acts on {', '.join(images)}",
+            source="only",
+            allowed="no names",
+        )
+    if not isinstance(op, (Op, Volumetric)):
+        raise ParameterError(
+            f"{op.name} acts on {op.traits.takes}",
+            source="only",
+            allowed="operators on images, and on the intensities of volumes",
+        )
+    if isinstance(op, (Geometry, Volumetric)) or not (op.traits.keeps_size and op.traits.keeps_frames):
+        what = "changes labels" if getattr(op.traits, "on_labels", False) else "moves pixels"
+        raise ParameterError(
+            f"{op.name} {what}, and all parts of a sample are moved together",
+            source="only",
+            allowed="operators that change values without moving them",
+            advice="Put it into the chain next to this",
+        )
+    return op

@@ -1,16 +1,12 @@
-"""Fusion of several operators into one kernel, with the same result as one by one.
-
-Operators that move whole pixels become one mapping to the pixel that is read; operators that change values follow in
-registers, each result rounded as if it had been stored. A resampling operator may come first: pixels that later
-operators move are then computed at their final position, and pixels that they crop are not computed. So a chain takes
-one pass over the pixels, whatever its length.
-"""
+"""Operators fused into one kernel, composed into one mapping, or sampled before their inputs are decoded."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,16 +19,30 @@ from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
 from ..call.dispatch import BoundCall, as_list
-from ..call.inputs import CallInput
-from ..core.blocks import UNMOVED, Block, joined
+from ..call.inputs import CallInput, check
+from ..call.op import Op
+from ..core.blocks import UNMOVED, Block, joined, resolve
 from ..core.declaration import Declaration
-from ..core.sampling import alike
-from ..core.spec import Spec
-from ..core.views import View, view_of
+from ..core.distributions import per_frame
+from ..core.sampling import alike, indices_of
+from ..core.spec import Spec, View, view_of
 from ..cuda.kernel import SKELETONS, TYPES, Item, OpSource, launch, row_text
-from ..geometry.base import Geometry, check_sides
+from ..geometry.base import WHOLE_PIXELS, Geometry, Interpolated, check_sides
+from ..geometry.mapping import Mapping
+from ..geometry.warp import WarpPerspective
 
-__all__ = ["Fused", "can_follow", "can_lead", "fused", "result_specs"]
+__all__ = [
+    "Composed",
+    "Fused",
+    "Planned",
+    "can_follow",
+    "can_lead",
+    "compositions",
+    "fused",
+    "leading",
+    "planned",
+    "result_specs",
+]
 
 _POINTWISE: Final = ("value", "pixel")
 _MOST_CHANNELS: Final = 4
@@ -45,7 +55,7 @@ def can_lead(op: Declaration) -> bool:
 
 def can_follow(op: Declaration) -> bool:
     """Return whether an operator can follow others in a fused kernel."""
-    return op.traits.keeps_frames and not op.looks_at_values and (_moves(type(op)) or _changes(op))
+    return op.traits.keeps_frames and not op.needs_pixels and (_moves(type(op)) or _changes(op))
 
 
 @lru_cache(maxsize=512)  # issubclass() of an ABC takes as long as sampling a number
@@ -205,11 +215,7 @@ def _for_each(rows: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
 def fused(
     ops: Seq[Declaration], values: Seq[Any], layout: str | None, epoch: int, index: Any
 ) -> Fused | None:
-    """Bind operators to some values; return None if the values cannot be processed by one kernel.
-
-    Raises:
-        ParameterError: an operator does not accept its input.
-    """
+    """Bind operators to some values; return None if the values cannot be processed by one kernel."""
     calls = [BoundCall.of(ops[0], values, layout, epoch, index)]
     specs = calls[0].specs
     channels = {spec.channels for spec in specs}
@@ -338,3 +344,152 @@ def _function(number: int, op: type[Declaration]) -> str:
         f"{head} void step{number}(Real (&pixel)[CHANNELS], {row}) {{\n"
         f"    for (int c = 0; c < CHANNELS; c++) pixel[c] = value{number}(pixel[c], c, row);\n}}"
     )
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Operators that form one mapping.
+
+    Attributes:
+        ops: the operators in order, two or more.
+        interpolation: their common interpolation.
+    """
+
+    ops: tuple[Op, ...]
+    interpolation: Interpolated
+
+    def operator(self, x: Any, layout: str | None, epoch: int, index: Any) -> WarpPerspective:
+        """Return one operator with the product of the mappings that the operators sample for an input."""
+        values: Seq[Any] = x if isinstance(x, (list, tuple)) else (x,)
+        if isinstance(x, Batch):
+            index = x.indices if index is None else index
+            values, layout = (x.sequences, None) if x.stacked is None else ((x,), layout)
+        calls = [BoundCall.of(self.ops[0], values, layout, epoch, index)]
+        for op in self.ops[1:]:
+            calls.append(calls[-1].then(op, result_specs(calls[-1]), epoch, index))
+        sizes = {(spec.height, spec.width) for spec in result_specs(calls[-1])}
+        if len(sizes) > 1:
+            raise ParameterError(
+                f"results of different sizes, {sorted(sizes)}",
+                source=" → ".join(op.name for op in self.ops),
+                advice="Pass the samples one by one, or fuse='exact'",
+            )
+        interp_type, fill_value = self.interpolation
+        return WarpPerspective(
+            matrix=_product_matrices(calls), size=sizes.pop(), interp_type=interp_type, fill_value=fill_value
+        )
+
+
+def compositions(ops: Seq[Op]) -> Iterator[Composed | Op]:
+    """Yield the operators in order, with neighbors that can form one mapping composed."""
+    group: list[Op] = []
+    common = WHOLE_PIXELS
+    for op in ops:
+        own = _interpolation_of(op)
+        both = None if own is None else _common(common, own)
+        if group and both is None:
+            yield from _closed(group, common)
+            group, common = [], WHOLE_PIXELS
+            both = own
+        if both is None:
+            yield op
+        else:
+            group.append(op)
+            common = both
+    yield from _closed(group, common)
+
+
+def _closed(group: list[Op], common: Interpolated) -> Iterator[Composed | Op]:
+    """Yield a group as one, unless it only moves whole pixels, which needs no interpolation."""
+    if len(group) > 1 and common is not WHOLE_PIXELS:
+        yield Composed(tuple(group), common)
+    else:
+        yield from group
+
+
+def _interpolation_of(op: Op) -> Interpolated | None:
+    """Return the interpolation of an operator that can be composed, else None.
+
+    An antialiased result averages many pixels, so a mapping of points cannot express it. An operator without a body is
+    not composed, because it may replace the reference of the base whose mapping it inherits.
+    """
+    if not isinstance(op, Geometry) or op.traits.body is None or getattr(op, "dtype", None) is not None:
+        return None
+    return op.interpolation
+
+
+def _common(one: Interpolated, other: Interpolated) -> Interpolated | None:
+    if one is WHOLE_PIXELS or one == other:
+        return other if other is not WHOLE_PIXELS else one
+    return one if other is WHOLE_PIXELS else None
+
+
+def _product_matrices(calls: Seq[BoundCall]) -> Any:
+    """Return the product of the mappings as the parameter ``matrix``, for each sample or for each frame."""
+    specs, by_frame = calls[0].specs, any(call.block.step for call in calls)
+    result: list[npt.NDArray[Any]] = []
+    for sample, spec in enumerate(specs):
+        product: npt.NDArray[Any] = np.eye(3)[None]
+        for call in calls:
+            op: Any = call.op
+            rows = call.block.of(sample, spec.frames)
+            product = product @ op.mappings(rows, call.specs[sample]).matrices
+        result.append(np.broadcast_to(product, (spec.frames if by_frame else 1, 3, 3)).reshape(-1, 9))
+    if not by_frame:
+        return np.concatenate(result)
+    if len({len(part) for part in result}) > 1:
+        raise ParameterError(
+            "different mappings for frames, in sequences of different lengths",
+            source=" → ".join(call.op.name for call in calls),
+            advice="Pass the sequences one by one, or fuse='exact'",
+        )
+    return per_frame(np.stack(result))
+
+
+class Planned(NamedTuple):
+    """An operator with its sampled parameters.
+
+    Attributes:
+        op: the operator.
+        specs: the samples that it gets.
+        mappings: for each sample, the mapping from its result to its input; empty if the operator moves no pixels.
+    """
+
+    op: Op
+    specs: list[Spec]
+    mappings: list[Mapping]
+
+
+def planned(ops: Seq[Op], specs: Seq[Spec], epoch: int, index: Any) -> list[Planned]:
+    """Sample the parameters of consecutive operators for some samples.
+
+    The parameters are those that the operators sample when they are called with such samples, for the same epoch and
+    indices; each is one for all frames of a sample.
+    """
+    result = []
+    current = list(specs)
+    for op in ops:
+        for spec in dict.fromkeys(current):
+            check(op, spec)
+        call = BoundCall(op, (), current, resolve(op, current, epoch, indices_of(op, index, len(current))))
+        result.append(Planned(op, current, _mappings(call)))
+        current = result_specs(call)
+    return result
+
+
+def _mappings(call: BoundCall) -> list[Mapping]:
+    op, block, specs = call.op, call.block, call.specs
+    if not isinstance(op, Geometry):
+        return []
+    if block.constant is not None:
+        return op.mappings(block.rows, specs[0]).each() * len(specs)
+    if alike(specs) and not block.step:
+        return op.mappings(block.of_all(0, len(specs), specs[0].frames), specs[0]).each()
+    return [
+        op.mappings(block.of(sample, spec.frames)[:1], spec).each()[0] for sample, spec in enumerate(specs)
+    ]
+
+
+def leading(chain: Any) -> tuple[Op, ...]:
+    """Return the operators on images at the start of a chain, up to the first composed mapping."""
+    return tuple(takewhile(lambda part: isinstance(part, Op), chain.passes()))

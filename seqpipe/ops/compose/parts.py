@@ -28,27 +28,32 @@ from ...parts import (
     unmarked_labels,
 )
 from ...sequence import Batch, Sequence
-from ..call.dispatch import BoundCall, apply, handles_samples, indices_of
-from ..call.inputs import CallInput, as_array, error_source, like_container, like_library
+from ..call.dispatch import BoundCall, apply, handles_samples
+from ..call.inputs import (
+    CallInput,
+    affine_of,
+    as_array,
+    check_marked,
+    error_source,
+    layout_of,
+    like_container,
+    like_library,
+    zeros_like,
+)
 from ..core.blocks import Block
-from ..core.call_options import CallOptions
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
-from ..core.marked import check_marked
 from ..core.nodes import DataNode, parts_of
-from ..core.rounding import cast_coordinates
-from ..core.spec import MOVED_DTYPES, Backend, Spec
+from ..core.sampling import indices_of
+from ..core.spec import MOVED_DTYPES, Backend, CallOptions, Spec, cast_coordinates, view_of
 from ..core.types import Type
-from ..core.views import view_of
-from ..geometry.base import Geometry
-from ..geometry.canvas import Canvas
+from ..geometry.base import Canvas, Geometry
 from ..geometry.mapping import Mapping as Map
-from ..geometry.vote import voted
+from ..geometry.warped import voted
 from ..motion.moved import moved_flow
-from .composed import Composed
-from .samples import affine_of, layout_of, zeros_like
+from .fused import Composed
 
-__all__ = ["Sampled", "apply_to_sample"]
+__all__ = ["DeferredSampleCall", "apply_to_sample"]
 
 _SAME_GRID: Final = 0.01  # greatest distance of corners in voxels
 _MOVES: Final[dict[type[Part], tuple[str, int, Callable[[Map, Any], Any]]]] = {
@@ -57,7 +62,7 @@ _MOVES: Final[dict[type[Part], tuple[str, int, Callable[[Map, Any], Any]]]] = {
 }
 
 
-class Sampled(Deferrable):
+class DeferredSampleCall(Deferrable):
     """Call of an operator or a chain with a sample whose parts, or whose parameters, are nodes.
 
     Args:
@@ -79,9 +84,9 @@ class Sampled(Deferrable):
         """See :attr:`Deferrable.title`."""
         return str(self.target.title)
 
-    def rebuilt(self, operators: Seq[Any]) -> Sampled:
+    def rebuilt(self, operators: Seq[Any]) -> DeferredSampleCall:
         """Return the same call with other operators."""
-        return Sampled(self.target.rebuilt(operators), self.parts)
+        return DeferredSampleCall(self.target.rebuilt(operators), self.parts)
 
     def results(self, node: DataNode) -> dict[str, Any]:
         """Return a node for each part."""
@@ -105,16 +110,7 @@ class Sampled(Deferrable):
         backend: Backend | None = None,
         device: KernelDevice | None = None,
     ) -> tuple[Any, ...]:
-        """Return the data of the parts after the operators, in their order.
-
-        Args:
-            values: data of the parts.
-            layout: layout of arrays.
-            epoch: epoch that parameters are sampled for.
-            index: indices of the samples.
-            backend: implementation for images.
-            device: device that kernels run on.
-        """
+        """Return the data of the parts after the operators, in their order."""
         options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
         result = apply_to_sample(self.target, self._sample(values), backend=backend, device=device, **options)
         return tuple(one.data if isinstance(one, Part) else one for one in result.values())
@@ -150,9 +146,6 @@ def apply_to_sample(
     Returns:
         A :class:`seqpipe.parts.Sample` with the names, kinds and types of the input; a dictionary of nodes, if a part
         or a parameter is one.
-
-    Raises:
-        ParameterError: there is no image, a part does not fit the images, or parts have different grids.
     """
     if not isinstance(sample, Mapping):
         alone = {"layout": layout, "epoch": epoch, "backend": backend, "device": device}
@@ -167,7 +160,7 @@ def apply_to_sample(
             "device": device,
         }
         options = {name: value for name, value in arguments.items() if value is not None}
-        return Sampled(target, sample)(*values, **options)
+        return DeferredSampleCall(target, sample)(*values, **options)
     parts = {name: as_part(value) for name, value in sample.items()}
     _check_has_image(parts, target.title)
     context, unmarked = (
@@ -206,11 +199,7 @@ def _labels_alone(target: Any, x: Any, index: Any, options: dict[str, Any]) -> A
 
 
 def _check_has_image(parts: Mapping[str, Part], source: str) -> None:
-    """Check that a sample has an image.
-
-    Raises:
-        ParameterError: it has none.
-    """
+    """Check that a sample has an image."""
     if not any(isinstance(one, Image) for one in parts.values()):
         kinds = ", ".join(f"{name} ({type(one).__name__})" for name, one in parts.items())
         raise ParameterError(
@@ -297,11 +286,7 @@ class _SampleCall(NamedTuple):
 
     @classmethod
     def of(cls, op: Any, parts: Mapping[str, Part], layout: str | None, context: _Context) -> _SampleCall:
-        """Bind an operator to a sample.
-
-        Raises:
-            ParameterError: the operator does not accept the first image.
-        """
+        """Bind an operator to a sample."""
         return cls(op, parts, layout, context, _bind(op, _reference(parts).data, layout, context))
 
     @property
@@ -339,11 +324,7 @@ class _SampleCall(NamedTuple):
         return result, (self.layout if after == self.letters else after)
 
     def _check_grid(self, name: str, data: Sequence) -> None:
-        """Check that a part has the grid of the first image.
-
-        Raises:
-            ParameterError: it has another one; the message shows both.
-        """
+        """Check that a part has the grid of the first image."""
         own, wanted = data.affine, affine_of(self.image.value)
         if own is None or wanted is None:
             return
@@ -545,11 +526,7 @@ class _SampleCall(NamedTuple):
         return cast_coordinates(values, array.dtype)
 
     def _slice_order(self, name: str, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
-        """Return the first slice of the input that the result shows, and the step to the next.
-
-        Raises:
-            ParameterError: the slices are not evenly spaced.
-        """
+        """Return the first slice of the input that the result shows, and the step to the next."""
         order = np.asarray(self.op.frame_order(rows, spec))
         steps = order[1:] - order[:-1]
         if not steps.size or steps[0] == 0 or (steps != steps[0]).any():
@@ -562,11 +539,7 @@ class _SampleCall(NamedTuple):
 
 
 def _bind(op: Any, data: Any, layout: str | None, context: _Context) -> BoundCall:
-    """Bind an operator to an image.
-
-    Raises:
-        ParameterError: the data is a list, or the operator does not accept it.
-    """
+    """Bind an operator to an image."""
     if isinstance(data, (list, tuple)):
         allowed = "an array, a Sequence, or a Batch of one shape"
         raise ParameterError("a list of images", source=op.name, allowed=allowed)

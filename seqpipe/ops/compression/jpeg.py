@@ -12,10 +12,10 @@ import numpy.typing as npt
 from ...array import Array
 from ...core.native import buffer_of, load_functions
 from ..call.op import Op
-from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..core.spec import Spec, full_range
+from ..core.traits import Body
 
 __all__ = ["JpegCompressionDistortion"]
 

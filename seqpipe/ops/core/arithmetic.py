@@ -22,11 +22,7 @@ _BITS: Final = ("&", "|", "^", "<<", ">>")
 
 
 def number_of(value: Any) -> Any:
-    """Return a Python number as an array without axes: an integer as int32 or int64, a float as float32.
-
-    Raises:
-        ParameterError: the integer does not fit into 64 bits.
-    """
+    """Return a Python number as an array without axes: an integer as int32 or int64, a float as float32."""
     if isinstance(value, (np.generic, np.ndarray)):
         return np.asarray(value)
     if isinstance(value, bool):
@@ -39,16 +35,7 @@ def number_of(value: Any) -> Any:
 
 
 def result_type(sign: str, before: Any, behind: Any) -> np.dtype[Any]:
-    """Return the dtype of a result.
-
-    Args:
-        sign: sign of the operator.
-        before: dtype of the left operand, its name, or a number.
-        behind: the same for the right operand.
-
-    Raises:
-        ParameterError: the operator needs integers, and an operand is a float.
-    """
+    """Return the dtype of a result."""
     before, behind = _dtype_of(before), _dtype_of(behind)
     if sign in _COMPARISONS:
         return np.dtype(bool)
@@ -121,13 +108,7 @@ _UFUNCS: Final = {
 
 
 def computed(sign: str, before: Any, behind: Any) -> Array:
-    """Apply an operator in the dtype of :func:`result_type`; integers wrap, as in NumPy.
-
-    Args:
-        sign: the operator, such as ``"+"``.
-        before: an array or a number.
-        behind: an array or a number.
-    """
+    """Apply an operator in the dtype of :func:`result_type`; integers wrap, as in NumPy."""
     types = [_dtype_of(one.dtype if hasattr(one, "dtype") else one) for one in (before, behind)]
     kind = result_type(sign, *types)
     inner = _common(*types) if sign in _COMPARISONS else kind

@@ -17,7 +17,7 @@ from ...array import FloatArray
 from ...core.draws import draw_steps
 from ...random import stream_index
 from .declaration import Declaration
-from .sampling import InSteps, Outcome, alike, draw, steps_of, write_table
+from .sampling import BatchSampled, Outcome, alike, draw, steps_of, write_table
 from .spec import Spec
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "ConstantRows",
     "ReadOnlyValues",
     "constant_of",
-    "derives_anew",
+    "derived_values_vary",
     "joined",
     "resolve",
     "values_of",
@@ -75,12 +75,7 @@ class ConstantRows:
     alone: Block | None = None
 
     def for_kernel(self, op: Declaration, spec: Spec) -> npt.NDArray[Any]:
-        """Return the rows that a kernel gets; computed once.
-
-        Args:
-            op: the operator.
-            spec: the samples.
-        """
+        """Return the rows that a kernel gets; computed once."""
         if self.kernel_rows is None:
             self.kernel_rows = op.kernel_rows(self.rows, spec)
         return self.kernel_rows
@@ -120,13 +115,7 @@ class Block(NamedTuple):
         return self.rows[self.first[sample] : self.first[end - 1] + (frames if self.step else 1)]
 
     def extents(self, op: Declaration, samples: range, spec: Spec) -> set[tuple[int, int, int]]:
-        """Return the distinct extents (frames, height, width) of the results of some samples.
-
-        Args:
-            op: the operator.
-            samples: indices of the samples.
-            spec: their spec.
-        """
+        """Return the distinct extents (frames, height, width) of the results of some samples."""
         if self.constant is not None:
             return {self.constant.extent}
         if self.constants:
@@ -157,17 +146,7 @@ def joined(parts: Seq[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) -> Block:
-    """Return the parameters of some samples.
-
-    Args:
-        op: the operator.
-        specs: the samples.
-        epoch: epoch that parameters are sampled for.
-        indices: indices of the samples within their dataset.
-
-    Raises:
-        ParameterError: the epoch is not valid, or an array parameter does not have one value for each sample or frame.
-    """
+    """Return the parameters of some samples."""
     epoch = stream_index(epoch, "epoch", op.name)
     if alike(specs):
         if op.is_constant:
@@ -193,7 +172,7 @@ def _constants_of(
         spec: the samples.
         samples: their number.
     """
-    if not isinstance(op, InSteps):
+    if not isinstance(op, BatchSampled):
         acts = [number < op.p for number in numbers[0]]
         cached = {one: constant_of(op, spec, acts=one) for one in set(acts)}
         return tuple([cached[one] for one in acts])
@@ -207,15 +186,8 @@ def _constants_of(
     )
 
 
-def _of_outcome(op: InSteps, outcome: Outcome, acts: bool, extent: tuple[int, int, int]) -> ConstantRows:
-    """Return the parameters of a sample with an outcome; they are cached.
-
-    Args:
-        op: the operator.
-        outcome: what the sample has drawn.
-        acts: whether the operator acts on it.
-        extent: frames, height and width of the result.
-    """
+def _of_outcome(op: BatchSampled, outcome: Outcome, acts: bool, extent: tuple[int, int, int]) -> ConstantRows:
+    """Return the parameters of a sample with an outcome; they are cached."""
     key = outcome, acts
     cached: dict[Any, ConstantRows] = op.__dict__.setdefault("_outcomes", {})
     constant = cached.get(key)
@@ -256,12 +228,7 @@ def values_of_each(rows: npt.NDArray[Any]) -> list[SimpleNamespace]: ...
 @overload
 def values_of_each(rows: npt.NDArray[Any], kind: Callable[..., Values]) -> list[Values]: ...
 def values_of_each(rows: npt.NDArray[Any], kind: Callable[..., Any] = SimpleNamespace) -> list[Any]:
-    """Return each row as attributes, as :func:`values_of` does, faster for many rows.
-
-    Args:
-        rows: the rows.
-        kind: class of the results.
-    """
+    """Return each row as attributes, as :func:`values_of` does, faster for many rows."""
     fields = _fields(rows.dtype)
     names = [name for name, _ in fields]
     columns = [rows[name].tolist() if whole else rows[name] for name, whole in fields]
@@ -275,13 +242,7 @@ def _fields(dtype: np.dtype[Any]) -> tuple[tuple[str, bool], ...]:
 
 
 def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> ConstantRows:
-    """Return the constant parameters for samples of one spec; they are cached.
-
-    Args:
-        op: the operator.
-        spec: the samples.
-        acts: whether the operator acts on these samples, unless p is 0.
-    """
+    """Return the constant parameters for samples of one spec; they are cached."""
     cached: dict[tuple[Spec, bool], ConstantRows] = op.__dict__.setdefault("_constants", {})
     constant = cached.get((spec, acts))
     if constant is None:
@@ -314,7 +275,7 @@ def _prepared_row(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
     row = cached.get(spec, _UNKNOWN)
     if row is _UNKNOWN:
         varying = [*op.tabled, *(q for q, _, _ in op.distributions)]
-        known = not op.traits.derived or not derives_anew(op, {q.name for q in varying})
+        known = not op.traits.derived or not derived_values_vary(op, {q.name for q in varying})
         row = op.template.copy() if known else None
         if row is not None:
             _derive(op, row, [spec], [0, 1])
@@ -324,7 +285,7 @@ def _prepared_row(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
     return row
 
 
-def derives_anew(op: Declaration, varying: Set[str]) -> bool:
+def derived_values_vary(op: Declaration, varying: Set[str]) -> bool:
     """Return whether derived values change when some parameters vary."""
     return op.traits.derived_from is None or not varying.isdisjoint(op.traits.derived_from)
 

@@ -17,22 +17,23 @@ from ...array import Array, FloatArray, IntArray
 from ...core.cached import cached_property
 from ...errors import ParameterError, described_type, warn_caller
 from .distributions import Distribution, PerFrame, Table, unframed
-from .fields import (
+from .names import keyword_form, parameter_hint
+from .nodes import DataNode
+from .parameters import (
     COMMON,
+    Parameter,
     block_dtype_of,
     check_names,
     check_stated,
     documented,
     name_taken,
+    param,
     parameters_of,
     replaces,
     signature_of,
     summary_of,
     usage_hint,
 )
-from .names import keyword_form, parameter_hint
-from .nodes import DataNode
-from .parameters import Parameter, param
 from .settings import REGISTRY, Settings
 from .spec import Spec
 from .traits import Arguments, Takes, Traits, collected
@@ -199,7 +200,7 @@ class Declaration(Settings, ABC):
         return self
 
     @property
-    def looks_at_values(self) -> bool:
+    def needs_pixels(self) -> bool:
         """Whether parameters depend on the pixel values, which a node of a graph does not have yet."""
         return False
 
@@ -306,7 +307,7 @@ class Declaration(Settings, ABC):
         """Compute the same, faster; by default by the reference."""
         return self.reference(x, p)
 
-    def at_once(self, x: Array, p: Any) -> bool:  # noqa: ARG002  for overrides
+    def prefers_batch(self, x: Array, p: Any) -> bool:  # noqa: ARG002  for overrides
         """Return whether :meth:`cpu` is faster for many large frames in one call than frame by frame in the cache."""
         return False
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from ...core.cached import cached_property
 from ...errors import ParameterError
 from .distributions import PerFrame, unframed
-from .nodes import GRAPH_ARGUMENTS, DataNode, Named, Run, numbers_of
-from .occurrences import Occurrences
+from .nodes import GRAPH_ARGUMENTS, DataNode, Named, Occurrences, Run, numbers_of
 from .types import Type
 
 if TYPE_CHECKING:
@@ -60,11 +59,7 @@ class Deferrable(ABC):
         return tuple(node for op in self.operators for node in op.nodes.values())
 
     def bound(self, values: Iterable[Any]) -> Self:
-        """Return the same object with values in place of :attr:`pending`.
-
-        Raises:
-            ParameterError: a value is not valid; the message is that of an immediate call.
-        """
+        """Return the same object with values in place of :attr:`pending`."""
         numbers = iter(values)
         if not self.pending:
             return self
@@ -76,22 +71,11 @@ class Deferrable(ABC):
         return node
 
     def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:  # noqa: ARG002  for overrides
-        """Return the types of the results of a call in a graph; unknown ones unless a class overrides this.
-
-        Args:
-            inputs: types of the positional arguments, one or more.
-
-        Raises:
-            ParameterError: such values are not accepted.
-        """
+        """Return the types of the results of a call in a graph; unknown ones unless a class overrides this."""
         return (Type(),)
 
     def expression(self, name: Named) -> str:
-        """Return the expression that creates it, without the arguments of its call.
-
-        Args:
-            name: returns the names of the nodes among the parameters.
-        """
+        """Return the expression that creates it, without the arguments of its call."""
         return f"{type(self).__name__}({' → '.join(op.expression(name) for op in self.operators)})"
 
 
@@ -200,12 +184,7 @@ def _graph_arguments(call: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def written(op: Any, name: Named) -> str:
-    """Return the parameters of an operator that differ from their defaults, as arguments of an expression.
-
-    Args:
-        op: the operator.
-        name: returns the names of the nodes among them.
-    """
+    """Return the parameters of an operator that differ from their defaults, as arguments of an expression."""
     return ", ".join(f"{key}={_named(value, name)}" for key, value in op.changed().items())
 
 
@@ -235,17 +214,7 @@ def or_node(call: F) -> F:
 
 
 def node_of(call: Any, target: Deferrable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the node of a deferred call.
-
-    Args:
-        call: the function that is called.
-        target: its first argument.
-        args: the other positional arguments.
-        kwargs: the keyword arguments.
-
-    Raises:
-        ParameterError: an argument belongs to the call of the graph.
-    """
+    """Return the node of a deferred call."""
     for name in GRAPH_ARGUMENTS:
         if name in kwargs:
             raise ParameterError(

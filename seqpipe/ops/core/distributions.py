@@ -6,6 +6,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
 from reprlib import repr as short
@@ -17,8 +18,8 @@ import numpy.typing as npt
 from ...array import FloatArray
 from ...core.cached import cached_property
 from ...core.json_text import parse_json
+from ...core.param import Param, check_fields
 from ...errors import ParameterError
-from .percentiles import Percentiles
 
 __all__ = [
     "Choice",
@@ -27,6 +28,7 @@ __all__ = [
     "Normal",
     "Number",
     "PerFrame",
+    "Percentiles",
     "Table",
     "Uniform",
     "encoded",
@@ -202,11 +204,7 @@ class Choice(Distribution):
 
 
 def _keep_plain(owner: Distribution, *names: str, several: bool = False) -> None:
-    """Convert fields to Python numbers, so that equal distributions have equal repr, JSON and hash.
-
-    Raises:
-        ParameterError: a field is neither a number nor, where ``several`` allows them, several numbers.
-    """
+    """Convert fields to Python numbers, so that equal distributions have equal repr, JSON and hash."""
     for name in names:
         value = getattr(owner, name)
         plain = _plain_numbers(value)
@@ -309,11 +307,7 @@ def encoded(value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
-    """Return the value that :func:`encoded` wrote.
-
-    Raises:
-        ParameterError: the value is of an unknown kind.
-    """
+    """Return the value that :func:`encoded` wrote."""
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, Mapping):
@@ -336,11 +330,7 @@ def _decoded(value: Any) -> Any:
 
 
 def settings_of(text: str) -> dict[str, Any]:
-    """Return the values by name from an operator's JSON.
-
-    Raises:
-        ParameterError: the text is not such JSON, or a value is of an unknown kind.
-    """
+    """Return the values by name from an operator's JSON."""
     allowed = "the result of to_json()"
     try:
         result = parse_json(text)
@@ -359,3 +349,28 @@ def _plain(value: Any) -> Any:
 
 def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+_LO = Param(name="lo", doc="The percentile at the least intensity", kind=float, lo=0, hi=100)
+_HI = Param(name="hi", doc="The percentile at the greatest intensity", kind=float, lo=0, hi=100)
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """Range between two percentiles of the values of a sample, with NumPy's linear interpolation.
+
+    Attributes:
+        lo: percentile of the least intensity, from 0 to 100.
+        hi: percentile of the greatest intensity.
+
+    Raises:
+        ParameterError: a percentile is not valid, or they are reversed.
+    """
+
+    lo: float = 0.5
+    hi: float = 99.5
+
+    def __post_init__(self) -> None:
+        check_fields(self, _LO, _HI)
+        if not self.lo < self.hi:
+            raise ParameterError(f"Percentiles({self.lo}, {self.hi}) is reversed", allowed="lo below hi")

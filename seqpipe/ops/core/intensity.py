@@ -12,13 +12,20 @@ import numpy as np
 from ...array import Array, namespace
 from ...core.param import Param
 from ...errors import ParameterError
-from .distributions import unframed
+from .distributions import Percentiles, unframed
 from .nodes import DataNode
 from .parameters import KEY, Parameter
-from .percentiles import Percentiles
 from .spec import Spec, full_range, half_range
 
-__all__ = ["Intensities", "IntensityRange", "intensities", "limits_of", "missing_range_error", "range_param"]
+__all__ = [
+    "Intensities",
+    "IntensityRange",
+    "intensities",
+    "limits_of",
+    "missing_range_error",
+    "range_param",
+]
+
 
 IntensityRange: TypeAlias = (
     tuple[float, float] | Literal["minmax", "percentiles", "dtype"] | Percentiles | None
@@ -63,11 +70,7 @@ class _RangeParameter(Parameter):
         return f"{_FORMS}, or None"
 
     def normal(self, value: Any) -> Any:
-        """Return the normalized range; ``"percentiles"`` are those from 0.5 to 99.5.
-
-        Raises:
-            ParameterError: the value has none of the forms.
-        """
+        """Return the normalized range; ``"percentiles"`` are those from 0.5 to 99.5."""
         if isinstance(unframed(value), DataNode):
             return super().normal(value)  # raises an error that names the node
         if isinstance(value, str) and value == "percentiles":
@@ -85,11 +88,7 @@ class _RangeParameter(Parameter):
 
 
 def range_param(doc: str = "") -> Any:
-    """Declare the parameter ``range``, as the value of a field.
-
-    Args:
-        doc: meaning, where it differs from the usual one.
-    """
+    """Declare the parameter ``range``, as the value of a field."""
     declared = Param(name="", doc=doc or _DOC, kind=str, optional=True)
     return dataclasses.field(
         default=None, metadata={KEY: _RangeParameter(declared, None, None, 0, drawn=False)}
@@ -113,12 +112,7 @@ def intensities(wanted: IntensityRange, spec: Spec, dtype: str = "") -> Intensit
 
 
 def limits_of(values: Array, wanted: Literal["minmax"] | Percentiles) -> tuple[float, float]:
-    """Return the range of the finite values of an array; 0 to 1 if there are none.
-
-    Args:
-        values: NumPy or CuPy array of any shape.
-        wanted: kind of range.
-    """
+    """Return the range of the finite values of an array; 0 to 1 if there are none."""
     library = namespace(values)
     if values.dtype.kind == "f":
         finite = library.isfinite(values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -18,10 +19,19 @@ from ...core.kernel import KernelDevice
 from ...errors import ParameterError, described_type, user_line
 from ...sequence import Batch, Sequence
 from .arithmetic import computed
-from .occurrences import Occurrences
 from .spec import Backend
 
-__all__ = ["GRAPH_ARGUMENTS", "Computed", "DataNode", "Named", "NodeOutput", "Run", "numbers_of", "parts_of"]
+__all__ = [
+    "GRAPH_ARGUMENTS",
+    "Computed",
+    "DataNode",
+    "Named",
+    "NodeOutput",
+    "Occurrences",
+    "Run",
+    "numbers_of",
+    "parts_of",
+]
 
 GRAPH_ARGUMENTS: Final = ("epoch", "index", "backend", "device")
 """Arguments of a call that a graph gets instead of its deferred calls."""
@@ -348,9 +358,6 @@ def numbers_of(value: Any) -> npt.NDArray[Any] | FloatArray:
 
     Args:
         value: an array, a number, or a list with one of them for each sample.
-
-    Raises:
-        ParameterError: the value holds no numbers, or a list has values of different shapes.
     """
     if isinstance(value, (Sequence, Batch)):
         raise ParameterError(
@@ -367,3 +374,30 @@ def numbers_of(value: Any) -> npt.NDArray[Any] | FloatArray:
             )
         return np.stack(parts)
     return np.asarray(value) if isinstance(value, (Real, np.generic)) else to_numpy(value)
+
+
+class Occurrences:
+    """Counter of the operators of a chain or graph: independent random streams for those of one name and one seed.
+
+    Sampled values depend on (seed, name, occurrence, epoch, index of the sample) alone. The occurrence counts the
+    preceding operators of equal name and seed: in a :class:`seqpipe.ops.Chain`, in the order of its operators; in a
+    :class:`seqpipe.pipeline.Graph`, in the order of its nodes, each after its operands, outputs in their order, and a
+    chain's operators within its node. A :class:`seqpipe.Dataset` counts over all operators of its ``map``, including
+    those that are fused with decoding.
+
+    The first occurrence uses the stream of the operator's name, as the operator does alone; the next ones use
+    ``flip#1``, ``flip#2`` and so on. So appending an operator changes no other operator's values, and an operator with
+    its own seed affects none. To use the same numbers twice, pass one node of ``fn.random`` to both operators.
+    """
+
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[str, int]] = Counter()
+
+    def of(self, ops: Iterable[Any]) -> tuple[Any, ...]:
+        """Return the next operators with their occurrences set; the same objects where nothing changes."""
+        return tuple(op.with_occurrence(self._next(op)) if op.has_seed else op for op in ops)
+
+    def _next(self, op: Any) -> int:
+        key = op.name, op.seed
+        self._seen[key] += 1
+        return self._seen[key] - 1

@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from ...core.draws import BatchGenerator, DivergedStreamsError, ScalarGenerator, Steps, draw_steps
 from ...errors import ParameterError
-from ...random import streams
+from ...random import stream_index, streams
 from .declaration import KEY_END, Declaration
 from .distributions import Choice, PerFrame, Table, Uniform
 from .parameters import Parameter
 from .spec import Spec
 
-__all__ = ["InSteps", "Outcome", "alike", "draw", "sampled", "steps_of", "write_table"]
+__all__ = ["BatchSampled", "Outcome", "alike", "draw", "indices_of", "sampled", "steps_of", "write_table"]
 
 Outcome: TypeAlias = tuple[tuple[float, ...], ...]
 
@@ -33,7 +33,7 @@ _FEW: Final = 2  # up to so many samples, one generator each is faster than arra
 _LAST: Final = 1 - 2.0**-53  # the greatest number that a generator returns
 
 
-class InSteps(Declaration, register=False):
+class BatchSampled(Declaration, register=False):
     """Base of operators that sample numbers in the same steps for every sample and have few distinct outcomes.
 
     An outcome holds the values of the fields of :attr:`derived`, in their order; these fields are vectors.
@@ -72,7 +72,7 @@ class InSteps(Declaration, register=False):
 
 
 def steps_of(op: Declaration) -> Steps | None:
-    """Return the steps that draw an outcome of :class:`InSteps`, if it has one, and whether the operator acts.
+    """Return the steps that draw an outcome of :class:`BatchSampled`, if it has one, and whether the operator acts.
 
     None if parameters vary otherwise.
     """
@@ -88,9 +88,9 @@ def _steps(op: Declaration) -> Steps | None:
         return None
     if type(op).sample is Declaration.sample:
         return (0,) if 0 < op.p < 1 else None
-    own = isinstance(op, InSteps) and type(op).sample is InSteps.sample
+    own = isinstance(op, BatchSampled) and type(op).sample is BatchSampled.sample
     known = type(op).derive is Declaration.derive and op.traits.keeps_size and op.traits.keeps_frames
-    if not (own and known and isinstance(op, InSteps)):
+    if not (own and known and isinstance(op, BatchSampled)):
         return None
     return op.steps if op.p == 1 else (*op.steps, 0)
 
@@ -121,12 +121,6 @@ def sampled(
 ) -> Iterator[tuple[dict[str, Any], Any]]:
     """Sample each sample by its own generator.
 
-    Args:
-        op: the operator.
-        specs: the samples.
-        epoch: the epoch.
-        indices: the samples' indices.
-
     Yields:
         For each sample the sampled values by name, and whether the operator acts on it, or on each of its frames.
     """
@@ -154,13 +148,7 @@ class _Ranges(NamedTuple):
     steps: Steps
 
     def write(self, rows: npt.NDArray[Any], numbers: Seq[Seq[float]], p: float) -> Any:
-        """Write the values that :meth:`Distribution.draw` would return; return which rows act.
-
-        Args:
-            rows: one for each sample.
-            numbers: for each of :attr:`steps` the numbers of all samples.
-            p: probability of acting.
-        """
+        """Write the values that :meth:`Distribution.draw` would return; return which rows act."""
         for (name, element), lo, width, drawn in zip(self.fields, self.lo, self.width, numbers, strict=False):
             column = rows[name] if element is None else rows[name][:, element]
             for row, number in enumerate(drawn):
@@ -287,3 +275,24 @@ def _per_frame_advice(q: Parameter, shape: tuple[int, ...], frames: int) -> str 
 def alike(specs: Seq[Spec]) -> bool:
     """Return whether all samples have the same spec."""
     return len(specs) == 1 or specs.count(specs[0]) == len(specs)
+
+
+def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
+    """Return the index of each sample, from the indices of all, the index of the first, or None."""
+    if index is None:
+        return range(samples)
+    try:
+        indices = np.asarray(index)
+    except ValueError:  # rows of different lengths
+        indices = np.empty((0, 0), object)
+    if indices.ndim == 0:
+        first = stream_index(index, "index", op.name)
+        stream_index(first + samples - 1, "index", op.name)
+        return range(first, first + samples)
+    if indices.shape != (samples,) or indices.dtype.kind not in "iu":
+        raise ParameterError(
+            f"index has the shape {indices.shape} and the type {indices.dtype}",
+            source=op.name,
+            allowed=f"a whole number, or {samples} of them",
+        )
+    return [stream_index(number, "index", op.name) for number in indices.tolist()]

@@ -62,7 +62,7 @@ class Settings(Deferrable):
 
     @property
     def occurrence(self) -> int:
-        """Position among the operators of equal name and seed; see :mod:`seqpipe.ops.core.occurrences`."""
+        """Position among the operators of equal name and seed; see :class:`seqpipe.ops.core.nodes.Occurrences`."""
         return int(self.stream_name.removeprefix(self.name).removeprefix("#") or 0)
 
     def with_occurrence(self, occurrence: int) -> Self:
@@ -102,11 +102,7 @@ class Settings(Deferrable):
         return _rebuild, (type(self), self.settings(), self.occurrence)
 
     def check_bound(self) -> None:
-        """Check that no parameter is a node.
-
-        Raises:
-            ParameterError: a parameter is a node, whose value is not known yet.
-        """
+        """Check that no parameter is a node."""
         for name, node in self.nodes.items():
             raise ParameterError(
                 f"{name} is the node {node}, whose value is not known yet",
@@ -121,11 +117,7 @@ class Settings(Deferrable):
         return {"op": self.name, **occurring, **values}
 
     def to_json(self) -> str:
-        """Return the operator as JSON, for :meth:`from_json`.
-
-        Raises:
-            ParameterError: a parameter is a node.
-        """
+        """Return the operator as JSON, for :meth:`from_json`."""
         return json.dumps(self.state(), default=self._refuse_node)
 
     def _refuse_node(self, node: DataNode) -> NoReturn:
@@ -135,15 +127,7 @@ class Settings(Deferrable):
 
     @staticmethod
     def from_json(text: str, **more: Any) -> Any:
-        """Create the operator that :meth:`to_json` wrote.
-
-        Args:
-            text: the JSON.
-            **more: values of parameters that the JSON does not contain.
-
-        Raises:
-            ParameterError: the text is not such JSON, the operator is unknown, or a parameter is not valid.
-        """
+        """Create the operator that :meth:`to_json` wrote."""
         with reading_json("operator", "from_json"):
             settings = settings_of(text)
             name = settings.pop("op", None)

@@ -115,16 +115,7 @@ def _of_samples(kind: ValueKind, layout: str | None, samples: Seq[Any]) -> Type:
 
 
 def types_after(target: Any, inputs: Seq[Type], layout: str | None = None) -> tuple[Type, ...]:
-    """Return the types of the results of an operator, a chain or a choice; see :meth:`Deferrable.result_types`.
-
-    Args:
-        target: what is called.
-        inputs: types of the positional arguments.
-        layout: layout of arrays, an argument of the call.
-
-    Raises:
-        ParameterError: the target does not accept such values.
-    """
+    """Return the types of the results of an operator, a chain or a choice; see :meth:`Deferrable.result_types`."""
     if not inputs:
         return (Type(),)
     first, *others = inputs

@@ -1,5 +1,5 @@
 // Random numbers for noise: `philox`, `uniform`, `normal` and `poisson` compute them from counters and random bits, equal bit
-// for bit to philox.py, normal_numbers.py and poisson_numbers.py. All threads of a block must call `find_lines` before
+// for bit to philox.py and numbers.py. All threads of a block must call `find_lines` before
 // `normal`.
 #include "philox.cuh"
 

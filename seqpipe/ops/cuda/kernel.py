@@ -12,15 +12,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, namespace
+from ...array import Array, address_of, namespace
 from ...core.cached import cached_property
 from ...core.kernel import CudaSource, KernelDevice
 from ...core.source_text import source_text
 from ...errors import ParameterError
 from ..core.blocks import Block
-from ..core.body import WORK, Work
 from ..core.declaration import Declaration
 from ..core.spec import KERNEL_DTYPES
+from ..core.traits import WORK, Work
 
 __all__ = [
     "GRID",
@@ -28,7 +28,6 @@ __all__ = [
     "TYPES",
     "Item",
     "OpSource",
-    "address_of",
     "cuda_device",
     "defines_of",
     "launch",
@@ -130,14 +129,7 @@ def _kernel_of(
 
 
 def run_kernel(op: Declaration, items: Seq[Item], block: Block, device: KernelDevice) -> None:
-    """Queue an operator on images in device memory, in one launch.
-
-    Args:
-        op: the operator.
-        items: the images, all of one dtype.
-        block: the kernel rows.
-        device: device that runs it, on CuPy's current stream.
-    """
+    """Queue an operator on images in device memory, in one launch."""
     first = items[0]
     channels = first.x.shape[4]
     if len(items) > 1 and any(item.x.shape[4] != channels for item in items):
@@ -153,15 +145,7 @@ def launch(
     block: Block,
     device: KernelDevice,
 ) -> None:
-    """Queue a kernel on images in device memory.
-
-    Args:
-        source: source of the kernel, or of several consecutive kernels.
-        defines: its macros, without those that all kernels share.
-        items: the images, all of one dtype.
-        block: the kernel rows.
-        device: device that runs it, on CuPy's current stream.
-    """
+    """Queue a kernel on images in device memory."""
     entries, images = [], 0
     for x, out, sample in items:
         samples, frames, height, width, channels = out.shape
@@ -175,9 +159,9 @@ def launch(
         images += samples * frames
     work, in_y, x = source.work, GRID["IMAGES_IN_Y"], items[0].x
     sizes = {item.out.shape[2:4] for item in items}
-    passes = work.launches(block.rows, sizes, images, _THREADS)
-    scratch, of_image = None, 0  # zeroed memory that passes share
-    if work.scratch and len(passes) > 1:
+    launches = work.launches(block.rows, sizes, images, _THREADS)
+    scratch, of_image = None, 0  # zeroed memory that kernels share
+    if work.scratch and len(launches) > 1:
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
         scratch = namespace(x).zeros(of_image * images, np.uint8)
     tables = b"".join((*entries, block.rows.tobytes()))
@@ -187,7 +171,7 @@ def launch(
         macros["INLINE"] = inline or _SHORT
     head = len(entries), images, len(entries) * _ITEM.size, of_image
     job, kept = _job(tables, inline, head, x, scratch)
-    for function, blocks, count in passes:
+    for function, blocks, count in launches:
         grid = blocks, min(count, in_y), -(-count // in_y)
         device.launch(source, function, macros, grid, _THREADS, job, None)
     # CuPy's pool reuses memory in stream order, so only after the launch
@@ -212,11 +196,6 @@ def _job(
     if inline:
         job[_HEAD.size : _HEAD.size + len(tables)] = tables
     return np.ndarray((), dtype, job), kept
-
-
-def address_of(array: Array) -> int:
-    """Return the address of an array's data on its device."""
-    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
 @lru_cache(maxsize=256)  # creating a dtype takes as long as filling the array

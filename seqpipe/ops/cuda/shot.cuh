@@ -1,5 +1,5 @@
 // Poisson noise. For bytes with a small mean, the counts come from tables, which each block computes first; see
-// poisson_numbers.py. A thread computes the table of one value.
+// numbers.py. A thread computes the table of one value.
 #if IN == 0
 #include "noisy.cuh"
 

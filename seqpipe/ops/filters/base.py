@@ -13,9 +13,9 @@ from ...array import Array
 from ...core.padding import FILL_MODES, FillMode, source_indices
 from ..call.op import Op
 from ..core.blocks import values_of
-from ..core.body import Body
 from ..core.parameters import param
 from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
+from ..core.traits import Body
 from ..cuda.kernel import widened, with_fields
 
 __all__ = ["WHOLE", "Neighbors", "Separable", "Weights", "by_frame", "extended", "with_reach"]

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from ...array import Array
 from ...errors import ParameterError
-from ..core.body import Body
 from ..core.distributions import Choice, Distribution, Number, Table, Uniform, unframed
 from ..core.nodes import DataNode
 from ..core.parameters import param
 from ..core.spec import Spec
+from ..core.traits import Body
 from .base import WHOLE, Separable, Weights, by_frame
 
 __all__ = ["BoxBlur", "GaussianBlur", "Laplacian", "Sharpen"]
@@ -26,7 +26,7 @@ _FIXED_TAPS: Final = 17  # limit of banded.cuh; rounding errors of 31 weights co
 _WEIGHT_STEPS: Final = 4096
 _LEVEL_STEPS: Final = 16.0
 _ROUNDING: Final = np.float32(1.5 * 2**23)  # adding it rounds to integers, half to even
-_BANDED: Final = 3  # index of banded.cuh among the kernels in core/body.py
+_BANDED: Final = 3  # index of banded.cuh among the kernels in core/traits.py
 
 
 class _Gaussian(Separable, register=False):

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from ...array import Array
 from ...errors import ParameterError
-from ..core.body import Body
 from ..core.distributions import Number
 from ..core.parameters import MATRIX, param
 from ..core.spec import COMPUTED_DTYPES, Spec
+from ..core.traits import Body
 from ..cuda.kernel import widened
 from .base import WHOLE, Neighbors, by_frame, extended, with_reach
 

@@ -190,10 +190,6 @@ class Axes(NamedTuple):
         """Return the axes of results whose coordinate ``x`` is ``direction * x + offset`` in the results of these axes.
 
         Pixels are equal to the last bit, because their centers are the same numbers.
-
-        Args:
-            direction: 1, or -1 if they are mirrored.
-            offset: start of the first one, in whole pixels.
         """
         return Axes(self.begin + self.step * offset, self.step * direction, *self[2:])
 
@@ -232,13 +228,7 @@ class Taps(NamedTuple):
 
 @lru_cache(maxsize=256)
 def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
-    """Return the source pixels and weights of an axis.
-
-    Args:
-        axis: resampling of the axis.
-        size: pixels of the result.
-        length: pixels of the source.
-    """
+    """Return the source pixels and weights of an axis."""
     center = axis.begin + axis.step * np.arange(size, dtype=np.int64) + (axis.step >> 1)
     first = (center - axis.reach + ONE // 2) >> 32
     nearest = ((first << 32) + ONE // 2 - center).astype(np.float32) * np.float32(1 / ONE)
@@ -257,12 +247,7 @@ def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
 
 
 def weights_of(axis: SampledAxis, distance: Float32Array) -> Float32Array:
-    """Return the weights of source pixels at some distances from the center of a pixel.
-
-    Args:
-        axis: resampling of the axis.
-        distance: in source pixels.
-    """
+    """Return the weights of source pixels at some distances from the center of a pixel."""
     one = np.float32(1)
     if axis.filter == 0:
         return np.ones_like(distance)
@@ -329,11 +314,6 @@ def resampled(x: Array, rows: Taps, columns: Taps) -> Array:
 
     Taps of weight 0 count, too: NaN or infinity affects every pixel within whose radius it is. Outside of the source,
     the edge pixel counts whatever its weight.
-
-    Args:
-        x: the images, in main memory or on a GPU.
-        rows: source pixels and weights of each row.
-        columns: source pixels and weights of each column.
     """
     library = namespace(x)
     on_device = library.asarray

@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray
+from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
-from ..core.body import Body
 from ..core.distributions import Distribution, Number, PerFrame, Table
 from ..core.nodes import DataNode
 from ..core.parameters import param
-from ..core.rounding import put
-from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
+from ..core.spec import COMPUTED_DTYPES, RANGES, Spec, put
+from ..core.traits import Body
 from .base import Geometry, Interpolated
 from .interpolate import (
     KINDS,
@@ -26,10 +25,9 @@ from .interpolate import (
     remap_is_exact,
     remapped,
 )
-from .mapping import Mapping
-from .window import OutputSize
+from .mapping import Mapping, OutputSize
 
-__all__ = ["Warped"]
+__all__ = ["Warped", "voted"]
 
 _SMALL: Final = 1 << 12  # up to so many pixels, coordinates are cached for several operators
 _SHIFTS: Final = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]  # other elements of a matrix that only shifts
@@ -124,9 +122,6 @@ class Warped(OutputSize, Geometry, register=False):
             height: rows of the input.
             width: columns of the input.
             inverse_map: whether it maps the result to the source.
-
-        Raises:
-            ParameterError: it maps the source to the result and cannot be inverted.
         """
         if not inverse_map:
             for one in matrix.reshape(-1, 3, 3):
@@ -185,3 +180,56 @@ def _many(matrix: bytes, height: int, width: int) -> tuple[Any, Any]:
 
 
 _few = lru_cache(maxsize=64)(_many.__wrapped__)
+
+
+def voted(x: Array, mapping: Mapping) -> Array:
+    """Move labels ``(F, H, W, C)``; each is the one with the greatest sum of linear weights around its point.
+
+    Of labels with equal sums, the nearest pixel's wins, or else the least. Points outside of the labels get 0; edge
+    pixels are repeated for the half pixel around them.
+    """
+    xp, (height, width) = namespace(x), x.shape[1:3]
+    coordinates = coordinates_of(mapping.matrix.astype(np.float32), mapping.height, mapping.width)
+    across, down = (xp.asarray(axis, np.float64) for axis in coordinates)
+    across, down = xp.broadcast_arrays(across, down)
+    inside = (across >= 0) & (across < width) & (down >= 0) & (down < height)
+    columns, rows = xp.where(inside, across, 0) - 0.5, xp.where(inside, down, 0) - 0.5
+    left, top = xp.floor(columns), xp.floor(rows)
+    right, below = columns - left, rows - top
+    weights = xp.stack([(1 - below) * (1 - right), (1 - below) * right, below * (1 - right), below * right])
+    at = [
+        (xp.clip(top + y, 0, height - 1).astype(np.int64), xp.clip(left + x_, 0, width - 1).astype(np.int64))
+        for y in (0, 1)
+        for x_ in (0, 1)
+    ]
+    nearest = weights.argmax(axis=0)
+    out = xp.zeros((len(x), mapping.height, mapping.width, x.shape[3]), x.dtype)
+    for frame, into in zip(x, out, strict=True):
+        taps = xp.stack([frame[row, column] for row, column in at])
+        winner = _winner(taps, weights[..., None], nearest[..., None])
+        into[...] = xp.where(inside[..., None], winner, xp.zeros((), x.dtype))
+    return out
+
+
+def _winner(taps: Array, weights: Array, nearest: Array) -> Array:
+    """Return, of four labels, the one with the greatest sum of weights.
+
+    Args:
+        taps: ``(4, H, W, C)``.
+        weights: ``(4, H, W, 1)``.
+        nearest: index of the nearest, ``(H, W, 1)``.
+    """
+    xp = namespace(taps)
+    own = xp.take_along_axis(taps, xp.broadcast_to(nearest, taps.shape[1:])[None], 0)[0]
+    differs = (taps != taps[:1]).any(axis=0)
+    if not bool(differs.any()):
+        return own
+    labels = taps[:, differs]
+    shares = xp.broadcast_to(weights, taps.shape)[:, differs]
+    sums = xp.stack([(shares * (labels == one)).sum(axis=0) for one in labels])
+    wins = sums >= sums.max(axis=0) - 1e-9
+    keeps = (wins & (labels == own[differs])).any(axis=0)
+    most = labels.max(axis=0) if labels.dtype.kind != "b" else xp.ones(labels.shape[1:], labels.dtype)
+    least = xp.where(wins, labels, most).min(axis=0)
+    own[differs] = xp.where(keeps, own[differs], least)
+    return own

@@ -2,21 +2,98 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
-from ...array import Array
+from ...array import Array, namespace
+from ...core.kernel import KernelDevice
 from ...errors import ParameterError
 from ..arrays.base import AddsAxis, ArrayOperand, Shaping
+from ..call.backends import cuda_device_of
+from ..core.blocks import Block
 from ..core.parameters import param
-from ..core.rounding import typed
-from ..core.spec import MOVED_DTYPES
-from .one_hot_values import one_hot
+from ..core.spec import MOVED_DTYPES, typed
+from ..cuda.kernel import SKELETONS, Item, OpSource, launch, row_text
 
 __all__ = ["OneHot"]
 
-_MOST: Final = 1_000_000  # protects from allocating memory for a typing error
+_ROW: Final = np.dtype(
+    [("classes", np.int32), ("inner", np.int32), ("on", np.int32, 2), ("off", np.int32, 2)]
+)
+_SOURCE: Final = OpSource(SKELETONS, "one_hot.cuh", row_text(_ROW))
+_MOST_VALUES: Final = 2**31 - 16  # values that a kernel can count; larger results take several items
+_TOGETHER: Final = 16  # bytes that a thread writes at once, so items start at a multiple
+
+
+def _one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) -> Array:
+    """Return one-hot vectors along a new axis.
+
+    Returns:
+        An array of the dtype of ``values``.
+    """
+    library = namespace(labels)
+    if library is not np:
+        result: Array = library.empty((*labels.shape[:axis], classes, *labels.shape[axis:]), values.dtype)
+        if _one_hot_by_kernel(labels, axis, values, result):
+            return result
+    numbers = library.arange(classes).reshape(-1, *[1] * (labels.ndim - axis))
+    same = library.expand_dims(labels.astype(np.int64), axis) == numbers
+    chosen: Array = library.where(same, *values).astype(values.dtype)
+    return chosen
+
+
+def _one_hot_by_kernel(
+    labels: Array, axis: int, values: npt.NDArray[Any], out: Array, device: KernelDevice | None = None
+) -> bool:
+    """Write the result of :func:`_one_hot` by one launch.
+
+    Args:
+        labels: see :func:`_one_hot`.
+        axis: see :func:`_one_hot`.
+        values: see :func:`_one_hot`.
+        out: the result.
+        device: device that runs the kernel; None for the GPU that holds the labels.
+
+    Returns:
+        Whether it was done; it is not if one label and the following axes have too many values.
+    """
+    if not out.size:
+        return True
+    inner, classes = prod(labels.shape[axis:]), out.shape[axis]
+    sources = namespace(labels).ascontiguousarray(labels).reshape(-1, inner)
+    results = out.reshape(-1, inner * classes)
+    step = (
+        len(results)
+        if results.size <= _MOST_VALUES
+        else _MOST_VALUES // results.shape[1] // _TOGETHER * _TOGETHER
+    )
+    if not step:
+        return False
+    items = [
+        Item(_in_a_row(sources[first : first + step]), _in_a_row(results[first : first + step]), 0)
+        for first in range(0, len(sources), step)
+    ]
+    row = np.zeros(1, _ROW)
+    row["classes"], row["inner"] = classes, inner
+    row["on"][0], row["off"][0] = (_bits(value) for value in values)
+    size = labels.dtype.itemsize.bit_length() - 1 + 4 * (labels.dtype.kind == "i")
+    defines = {"ELEMENT_BYTES": out.itemsize, "LABEL": size, "CHANNELS": 1}
+    launch(_SOURCE, defines, items, Block(row, (0,), 0), device or cuda_device_of(labels))
+    return True
+
+
+def _in_a_row(array: Array) -> Array:
+    return array.reshape(1, 1, 1, -1, 1)
+
+
+def _bits(value: np.generic) -> npt.NDArray[np.int32]:
+    return np.frombuffer(value.tobytes().ljust(8, b"\0"), np.int32)
+
+
+_MOST_CLASSES: Final = 1_000_000  # protects from allocating memory for a typing error
 
 
 class OneHot(AddsAxis, Shaping):
@@ -26,7 +103,7 @@ class OneHot(AddsAxis, Shaping):
     one label as a scalar, and its result has the new axis only.
     """
 
-    num_classes: int = param(0, "number of classes", lo=0, hi=_MOST, drawn=False)
+    num_classes: int = param(0, "number of classes", lo=0, hi=_MOST_CLASSES, drawn=False)
     axis: int = param(
         -1, "position of the new axis in the result; negative numbers count from the end", drawn=False
     )
@@ -67,4 +144,4 @@ class OneHot(AddsAxis, Shaping):
         """Return the on value where the class is the label."""
         axis, letters = self.new_axis(operand, self.axis)
         values = typed(np.array([self.on_value, self.off_value]), np.dtype(self.dtype))
-        return one_hot(operand.array, axis, self.num_classes, values), letters
+        return _one_hot(operand.array, axis, self.num_classes, values), letters

@@ -34,9 +34,6 @@ def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
 
     Returns:
         The flow on the same grid of the result, of the same dtype. It is unknown (NaN) where that of the source is.
-
-    Raises:
-        ParameterError: the flow does not fit the frames, or the operator moves frames.
     """
     array = flow_array(flow, op.name)
     pairs = array.shape[0] if array.ndim == 4 else 1

@@ -27,7 +27,7 @@ from ..call.threads import parallel_for, threads
 from ..core.deferred import or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
-from ..core.views import view_of
+from ..core.spec import view_of
 
 __all__ = ["Flows", "OpticalFlow"]
 

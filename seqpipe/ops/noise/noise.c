@@ -1,4 +1,4 @@
-/* Noise from random bits: the functions of normal_numbers.py, poisson_numbers.py and noise.py in C, bit for bit. */
+/* Noise from random bits: the functions of numbers.py and noise.py in C, bit for bit. */
 
 #include <stdint.h>
 #include <string.h>

@@ -11,16 +11,23 @@ import numpy.typing as npt
 from ...array import Array
 from ...core.native import buffer_of
 from ...core.philox import Bits, random_bits
-from ..call.op import Op
-from ..call.ranged import Ranged
-from ..core.body import Body
+from ..call.op import Op, Ranged
 from ..core.distributions import Flag, Number
 from ..core.parameters import param
 from ..core.spec import RANGES, Spec
+from ..core.traits import Body
 from ..cuda.kernel import with_fields
-from .native import native_noise
-from .normal_numbers import Floats, fast_normal, normal, normal_indices
-from .poisson_numbers import counts_of, fast_counts, poisson, uniform
+from .numbers import (
+    Floats,
+    counts_of,
+    fast_counts,
+    fast_normal,
+    native_noise,
+    normal,
+    normal_indices,
+    poisson,
+    uniform,
+)
 
 __all__ = ["NoiseGaussian", "NoiseSaltAndPepper", "NoiseShot"]
 

@@ -9,14 +9,12 @@ import numpy.typing as npt
 
 from ...array import Array
 from ...errors import ParameterError
-from ..core.body import Body
 from ..core.distributions import Flag
 from ..core.parameters import ANY, param
-from ..core.spec import COMPUTED_DTYPES, Spec
-from ..core.value_map import ValueMap
+from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
+from ..core.traits import Body
 from ..geometry.base import Geometry
-from ..geometry.mapping import Mapping
-from ..geometry.window import Windowed, mirrored, window_of
+from ..geometry.mapping import Mapping, Windowed, mirrored, window_of
 
 __all__ = ["CropMirrorNormalize"]
 

@@ -14,8 +14,7 @@ from ..core.blocks import Block
 from ..core.distributions import Flag, Number
 from ..core.parameters import param
 from ..core.spec import Spec
-from ..geometry.mapping import Mapping, scaling
-from ..geometry.window import OutputSize, Windowed, mirrored, window_of
+from ..geometry.mapping import Mapping, OutputSize, Windowed, mirrored, scaling, window_of
 from .base import Scaled
 
 __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]

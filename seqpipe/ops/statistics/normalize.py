@@ -15,14 +15,13 @@ from ..arrays.base import axes_from_0
 from ..call.backends import on_device_of
 from ..call.inputs import CallInput
 from ..call.op import Op
-from ..core.body import Body
 from ..core.declaration import Declaration
 from ..core.distributions import Number
 from ..core.parameters import ANY, at_most_one, param
-from ..core.spec import COMPUTED_DTYPES, Spec
-from ..core.value_map import ValueMap
+from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
+from ..core.traits import Body
 from ..cuda.kernel import widened, with_fields
-from .sums import inverse_of, mean_of, sum_of, variance_of
+from .reductions import inverse_of, mean_of, sum_of, variance_of
 
 __all__ = ["Normalize"]
 

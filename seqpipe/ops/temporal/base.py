@@ -14,9 +14,9 @@ from ...array import Array, FloatArray, IntArray, namespace
 from ...core.cached import cached_property
 from ...errors import ParameterError
 from ..core.blocks import Block, values_of_all
-from ..core.body import Body
 from ..core.declaration import Declaration
 from ..core.spec import MOVED_DTYPES, Spec
+from ..core.traits import Body
 
 __all__ = ["Frames", "Order"]
 
@@ -38,11 +38,7 @@ class Frames(Declaration, register=False):
         """See :meth:`Declaration.frame_order`."""
 
     def moved_affine(self, rows: npt.NDArray[Any], spec: Spec, affine: FloatArray) -> FloatArray:
-        """Return the affine of a volume's result.
-
-        Raises:
-            ParameterError: the slices of the result are not evenly spaced, so that it has no affine.
-        """
+        """Return the affine of a volume's result."""
         order = self.frame_order(rows, spec)
         steps = order[1:] - order[:-1]
         if steps.size and (steps[0] == 0 or (steps != steps[0]).any()):

@@ -17,12 +17,12 @@ from ...sequence import Batch, Sequence
 from ..call.dispatch import apply
 from ..call.inputs import check_value_type, like_container
 from ..call.op import Op
-from ..core.body import Body
 from ..core.deferred import or_node
 from ..core.distributions import Number
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED_DTYPES, Spec
+from ..core.traits import Body
 from ..core.types import Type
 from .base import Frames, Order
 

@@ -16,10 +16,10 @@ from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator
+from .channels import Blurred, Coarse, SavedValues, Stage, Statistics, Step
 from .gather import gather
 from .mapping import Mapping3, rotation_matrix
 from .ranges import moments
-from .stages import Blurred, Coarse, Kept, Stage, Step, Survey
 
 __all__ = [
     "Anisotropy",
@@ -158,9 +158,9 @@ class Sharpen3d(Intensity):
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""
-        kept, weights = Kept(), _gaussian(self.sigma)
+        saved, weights = SavedValues(), _gaussian(self.sigma)
         passes = [Blurred(axis, weights) for axis in range(3)]
-        return [kept, *passes, Step("mixed", (-float(p.amount), 1 + float(p.amount)), other=kept)]
+        return [saved, *passes, Step("mixed", (-float(p.amount), 1 + float(p.amount)), other=saved)]
 
 
 class Median3d(Intensity):
@@ -491,8 +491,8 @@ class CoarseDropout3d(_Boxes):
         boxes = self.boxes(p).astype(np.int32)
         if self.fill_value is not None:
             return [Step("holes", (self.fill_value,), table=boxes, count=len(boxes))]
-        survey = Survey()
-        return [survey, Step("holes", before=survey, table=boxes, count=len(boxes))]
+        statistics = Statistics()
+        return [statistics, Step("holes", before=statistics, table=boxes, count=len(boxes))]
 
 
 class CoarseShuffle3d(_Boxes):

@@ -1,8 +1,9 @@
-"""Base classes of operators on volumes: Volumetric, Exact and geometric ones, and Intensity."""
+"""Base classes of operators on volumes (Volumetric, VolumeGeometry, Spatial, Intensity), and their chain."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -13,29 +14,30 @@ import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
 from ...core.cached import cached_property
+from ...core.kernel import KernelDevice
 from ...core.philox import random_bits
 from ...errors import ParameterError
 from ...random import generator_at
 from ..call.inputs import check_type
-from ..core.call_options import CallOptions
 from ..core.declaration import Declaration, Takes
-from ..core.deferred import or_node
+from ..core.deferred import Deferrable, or_node
 from ..core.distributions import PerFrame
 from ..core.parameters import ANY, param
-from ..core.spec import MOVED_DTYPES
+from ..core.spec import MOVED_DTYPES, Backend, CallOptions
 from ..core.traits import Traits
 from ..core.types import Type
-from .drawn import Drawn
+from .channels import Call, Stage
 from .gather import Interpolation, reference_gather
 from .mapping import Extent, Mapping3
-from .run import run
-from .stages import Call, Stage
-from .state import VoxelGrid, name_of
+from .plan import SampledParameters, plans_of, settings_agree
+from .run import SINGLE, run
+from .state import VoxelGrid, name_of, state_of
 
 __all__ = [
-    "Exact",
     "Intensity",
     "Spatial",
+    "VolumeChain",
+    "VolumeGeometry",
     "VolumeTraits",
     "Volumetric",
     "bits",
@@ -140,7 +142,7 @@ def bits(key: Any, position: int, count: int) -> npt.NDArray[np.uint32]:
 # ------------------------------------------------------------------------------------------ geometry
 
 
-class Exact(Volumetric, register=False):
+class VolumeGeometry(Volumetric, register=False):
     """A geometric operator by whole voxels, without interpolation."""
 
     geometric = True
@@ -159,7 +161,7 @@ class Exact(Volumetric, register=False):
             ParameterError: the grid does not allow it.
         """
 
-    def smoothing(self, p: Any, grid: VoxelGrid) -> tuple[Intensity, Drawn] | None:  # noqa: ARG002  for those that smooth
+    def smoothing(self, p: Any, grid: VoxelGrid) -> tuple[Intensity, SampledParameters] | None:  # noqa: ARG002  for those that smooth
         """Return the operator that smooths images before they are gathered, and its parameters; None without smoothing.
 
         Args:
@@ -200,7 +202,7 @@ class Exact(Volumetric, register=False):
         )
 
 
-class Spatial(Exact, register=False):
+class Spatial(VolumeGeometry, register=False):
     """An operator that interpolates."""
 
     interp: str = param(
@@ -220,16 +222,7 @@ class Spatial(Exact, register=False):
 
 
 def spacing_of(op: Volumetric, grid: VoxelGrid, what: str) -> FloatArray:
-    """Return the distance between slices, rows and columns in mm.
-
-    Args:
-        op: the operator that needs it.
-        grid: grid of the volume.
-        what: name of the parameter in mm, for the message.
-
-    Raises:
-        ParameterError: the volume has no spacing.
-    """
+    """Return the distance between slices, rows and columns in mm."""
     spacing = grid.spacing_mm
     if spacing is None:
         raise ParameterError(
@@ -301,30 +294,34 @@ class Intensity(Volumetric, register=False):
         """Whether it uses ``p.mask``, which is expensive to compute."""
         return False
 
-    def for_channel(self, p: Drawn, channel: int, about: dict[str, Any]) -> SimpleNamespace | None:
+    def for_channel(
+        self, p: SampledParameters, channel: int, image_context: dict[str, Any]
+    ) -> SimpleNamespace | None:
         """Return the parameters of :meth:`reference` and :meth:`stages` for a channel; None to leave it unchanged.
 
         Args:
             p: the sampled parameters.
             channel: number of the channel among those of all images of the sample.
-            about: further facts about the image.
+            image_context: further facts about the image.
         """
         own = self.of_channel(p, channel) if p.acts else None
-        return None if own is None else SimpleNamespace(**vars(own), **about)
+        return None if own is None else SimpleNamespace(**vars(own), **image_context)
 
-    def apply_to_image(self, values: Array, p: Drawn, first_channel: int, about: dict[str, Any]) -> Array:
+    def apply_to_image(
+        self, values: Array, p: SampledParameters, first_channel: int, image_context: dict[str, Any]
+    ) -> Array:
         """Apply the operator to the channels of an image.
 
         Args:
             values: ``(D, H, W, C)``.
             p: the sampled parameters.
             first_channel: its number among those of all images of the sample.
-            about: further facts about the image for :meth:`reference`.
+            image_context: further facts about the image for :meth:`reference`.
         """
         xp = namespace(values)
         out = values.astype(np.float32)
         for channel in range(values.shape[3]):
-            own = self.for_channel(p, first_channel + channel, about)
+            own = self.for_channel(p, first_channel + channel, image_context)
             if own is not None:
                 out[..., channel] = self.reference(out[..., channel], own)
         dtype = np.dtype(self.result_dtype(name_of(values.dtype)))
@@ -340,7 +337,7 @@ class Intensity(Volumetric, register=False):
         """
         return "float32" if self.traits.to_float and not dtype.startswith("float") else dtype
 
-    def of_channel(self, p: Drawn, channel: int) -> Drawn | None:
+    def of_channel(self, p: SampledParameters, channel: int) -> SampledParameters | None:
         """Return the parameters of a channel; None to leave it unchanged."""
         values = {**vars(p), "channel": channel}
         if self.per_channel:
@@ -350,8 +347,95 @@ class Intensity(Volumetric, register=False):
                 }
                 if rng.random() >= self.p_channel:
                     return None
-        return Drawn(**values)
+        return SampledParameters(**values)
 
 
 def _plain(value: Any, size: int) -> Any:
     return np.asarray(value, np.float32) if size else np.float32(value)
+
+
+X = TypeVar("X")
+
+
+@dataclass(frozen=True)
+class VolumeChain(Deferrable):
+    """Consecutive operators on volumes in a chain; adjacent geometric ones are fused into one gather.
+
+    Attributes:
+        ops: the operators, in their order; each draws as it does in the chain.
+    """
+
+    ops: tuple[Volumetric, ...]
+
+    @property
+    def operators(self) -> tuple[Volumetric, ...]:
+        """The operators, of which parameters may be nodes."""
+        return self.ops
+
+    @property
+    def title(self) -> str:
+        """Their names."""
+        return " → ".join(op.name for op in self.ops)
+
+    def rebuilt(self, operators: Seq[Any]) -> VolumeChain:
+        """Return a chain with other operators."""
+        return VolumeChain(tuple(operators))
+
+    @or_node
+    def __call__(
+        self,
+        x: X,
+        *,
+        layout: str | None = None,
+        epoch: int = 0,
+        index: Any = None,
+        backend: Backend | None = None,
+        device: KernelDevice | None = None,
+    ) -> X:
+        """Apply the operators to a volume, a sample of several parts, or a batch; see :meth:`Volumetric.__call__`.
+
+        Args:
+            x: the input.
+            layout: of arrays.
+            epoch: the epoch that parameters are sampled for.
+            index: the samples' indices, or that of the first.
+            backend: backend of geometric operators; None for the kernel on a GPU and C on the CPU.
+            device: device of the kernel; None for the GPU of the volume.
+        """
+        options = CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        result: X = run(self.ops, x, options)
+        return result
+
+    def explained(self) -> list[str]:
+        """Return a line for each pass over the voxels, if all operators act."""
+        lines = []
+        for group in self.groups():
+            traits = group[0].traits
+            how = "one gather" if traits.geometric else "labels" if traits.on_labels else "intensities"
+            lines.append(f"{' → '.join(op.name for op in group)}: {how}")
+        return lines
+
+    def explained_for(self, x: Any, layout: str | None, epoch: int, index: int) -> list[str]:
+        """Return a line for each pass over the voxels of a sample."""
+        sample = x if isinstance(x, Mapping) else {SINGLE: x}
+        (plan,) = plans_of(self.ops, [state_of(self.ops[0].name, sample, layout)], epoch, [index])
+        return [f"{' → '.join(step.names)}: {step.summary}" for step in plan.steps]
+
+    def groups(self) -> list[tuple[Volumetric, ...]]:
+        """Return the operators of each pass, if all of them act."""
+        groups: list[list[Volumetric]] = []
+        settings: dict[str, Any] = {}
+        warped = moving = False
+        for op in self.ops:
+            if not isinstance(op, VolumeGeometry):
+                groups.append([op])
+                moving = False
+                continue
+            apart = op.smooths or (op.warps and warped)
+            if moving and not apart and settings_agree(settings, op.gather_settings):
+                groups[-1].append(op)
+                settings, warped = settings | op.gather_settings, warped or op.warps
+            else:
+                groups.append([op])
+                settings, warped, moving = dict(op.gather_settings), op.warps, True
+        return [tuple(group) for group in groups]

@@ -3,21 +3,159 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from ...array import Array, device_of
+from ...array import Array, address_of, device_of
 from ...core.kernel import CudaSource, KernelDevice
-from ..cuda.kernel import address_of
-from ..noise.normal_numbers import normal_lines
-from .kernel import on_device
-from .stages import CODES, COUNTS, Blurred, Call, Coarse, Kept, Stage, Step, Survey
+from ..noise.numbers import normal_lines
+from .gather import on_device
 
-__all__ = ["MOST_VOXELS", "ChannelTask", "run_channels"]
+__all__ = [
+    "CODES",
+    "COUNTS",
+    "MOST_VOXELS",
+    "Blurred",
+    "Call",
+    "ChannelTask",
+    "Coarse",
+    "SavedValues",
+    "Stage",
+    "Statistics",
+    "Step",
+    "rounded",
+    "run_channels",
+    "scaled",
+]
+
+CODES: Final = (
+    "scale",
+    "noise",
+    "rician",
+    "contrast",
+    "power",
+    "restore",
+    "score",
+    "window",
+    "rounded",
+    "bias",
+    "holes",
+    "mixed",
+)
+"""The steps that ``intensity3.cu`` has, in the order of its numbers for them."""
+
+
+COUNTS: Final = ("all", "nonzero", "mask")
+"""The voxels that statistics may count, in the order of the kernel's numbers for them."""
+
+
+@dataclass(eq=False)
+class Statistics:
+    """Statistics of the values, of those that are finite.
+
+    Attributes:
+        counts: the voxels that count, one of :data:`COUNTS`.
+        address: address of the result on the device; 0 before it is allocated.
+    """
+
+    counts: str = "all"
+    address: int = 0
+
+
+@dataclass(eq=False)
+class SavedValues:
+    """The current values, for a step after passes that change them.
+
+    Attributes:
+        values: the values, set when this stage is reached; before that None.
+    """
+
+    values: Array | None = None
+
+
+@dataclass(eq=False)
+class Step:
+    """A change of each voxel independently.
+
+    Attributes:
+        code: the kind of change, one of :data:`CODES`.
+        numbers: up to four arguments, the kernel's ``a`` to ``d``.
+        key: key of its random numbers, two words.
+        position: position in the random numbers of the key.
+        before: a statistics whose results it uses.
+        after: a second statistics whose results it uses.
+        other: further values that it uses.
+        table: table of numbers that it uses, float32 or int32.
+        count: number of entries of the table, such as boxes, or the order of a polynomial.
+        mask: whether it uses the sample's mask.
+    """
+
+    code: str
+    numbers: tuple[float, ...] = ()
+    key: Any = (0, 0)
+    position: int = 0
+    before: Statistics | None = None
+    after: Statistics | None = None
+    other: SavedValues | None = None
+    table: npt.NDArray[Any] | None = None
+    count: int = 0
+    mask: bool = False
+
+
+@dataclass(eq=False)
+class Blurred:
+    """A convolution along an axis; borders are mirrored.
+
+    Attributes:
+        axis: 0 for slices, 1 for rows, 2 for columns.
+        weights: weights of the neighbors, an odd number; the middle one is the weight of the voxel itself.
+    """
+
+    axis: int
+    weights: npt.NDArray[np.float32]
+
+
+@dataclass(eq=False)
+class Coarse:
+    """Downsampling to the nearest voxels, and linear interpolation back to the original size.
+
+    Attributes:
+        few: number of slices, rows and columns that are kept.
+    """
+
+    few: tuple[int, int, int]
+
+
+@dataclass(eq=False)
+class Call:
+    """A function of the channel's values ``(D, H, W)``, computed by CuPy instead of ``intensity3.cu``.
+
+    Attributes:
+        function: returns the new values.
+    """
+
+    function: Callable[[Array], Array]
+
+
+Stage: TypeAlias = Statistics | SavedValues | Step | Blurred | Coarse | Call
+
+
+def scaled(factor: float, offset: float = 0.0) -> Step:
+    """``x · factor + offset``."""
+    return Step("scale", (factor, offset))
+
+
+def rounded(dtype: np.dtype[Any]) -> Step:
+    """Conversion of values to an integer dtype."""
+    info = np.iinfo(dtype)
+    return Step("rounded", (info.min, info.max))
+
 
 MOST_VOXELS: Final = 2**31 - 1
 """Of a channel: the kernels count them in 32 bits."""
@@ -33,7 +171,7 @@ _RANDOM: Final = ("noise", "rician")
 _TASK: Final = struct.Struct("6Qq10i")
 _STEP: Final = struct.Struct("2i2I4f3Qq2i")
 _HEAD: Final = struct.Struct("2Qq")
-_FOUND: Final = 32  # bytes of what a survey finds, with the count of its blocks
+_FOUND: Final = 32  # bytes of what a statistics finds, with the count of its blocks
 _SUMS: Final = 32  # bytes of what a block contributes
 _CHUNK: Final = 128 * _FOUND
 _WORD: Final = 0xFFFFFFFF
@@ -56,7 +194,7 @@ class ChannelTask:
     mask: Array | None = None
     _next: int = 0
     _buffers: list[Array] = field(default_factory=list)
-    _kept: list[Kept] = field(default_factory=list)
+    _kept: list[SavedValues] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._buffers.append(self.result)
@@ -67,14 +205,10 @@ class ChannelTask:
         return self._next == len(self.stages) and self.values is self.result
 
     def pending(self, xp: Any) -> Stage | None:
-        """Return the next stage that requires a launch; stages without one, or of CuPy, are run before.
-
-        Args:
-            xp: NumPy or CuPy.
-        """
+        """Return the next stage that requires a launch; stages without one, or of CuPy, are run before."""
         while self._next < len(self.stages):
             stage = self.stages[self._next]
-            if isinstance(stage, Kept):
+            if isinstance(stage, SavedValues):
                 stage.values = self.values
                 self._kept.append(stage)
             elif isinstance(stage, Call):
@@ -85,12 +219,12 @@ class ChannelTask:
             self._next += 1
         return None
 
-    def take_steps(self) -> tuple[list[Step], Survey | None]:
-        """Return the steps of one launch, and the survey of their result."""
+    def take_steps(self) -> tuple[list[Step], Statistics | None]:
+        """Return the steps of one launch, and the statistics of their result."""
         steps: list[Step] = []
         while self._next < len(self.stages):
             stage = self.stages[self._next]
-            if isinstance(stage, Survey):
+            if isinstance(stage, Statistics):
                 self._next += 1
                 return steps, stage
             if not isinstance(stage, Step):
@@ -104,12 +238,7 @@ class ChannelTask:
         self._next += 1
 
     def buffer(self, xp: Any, *, in_place: bool) -> Array:
-        """Memory for the output of a launch.
-
-        Args:
-            xp: NumPy or CuPy.
-            in_place: whether it may be the memory of the current values.
-        """
+        """Memory for the output of a launch."""
         last = self._next == len(self.stages)  # the last launch may overwrite values that it reads
         kept = [] if last else [stage.values for stage in self._kept]
         free = [buffer for buffer in self._buffers if not any(buffer is other for other in kept)]
@@ -124,19 +253,13 @@ class ChannelTask:
 
 
 def run_channels(tasks: Seq[ChannelTask], device: KernelDevice, xp: Any) -> None:
-    """Run all stages of channels; consecutive steps of a channel share a launch, and so do channels.
-
-    Args:
-        tasks: the channels.
-        device: device of the kernels, on CuPy's current stream.
-        xp: NumPy or CuPy.
-    """
-    surveys = _SurveyMemory(xp)
+    """Run all stages of channels; consecutive steps of a channel share a launch, and so do channels."""
+    statistics_memory = _StatisticsMemory(xp)
     for first in range(0, len(tasks), _MOST):
-        _run(tasks[first : first + _MOST], device, xp, surveys)
+        _run(tasks[first : first + _MOST], device, xp, statistics_memory)
 
 
-def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, surveys: _SurveyMemory) -> None:
+def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, statistics_memory: _StatisticsMemory) -> None:
     while left:
         launches: dict[tuple[str, int], _Launch] = {}
         for task in left:
@@ -147,10 +270,10 @@ def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, surveys: _Survey
                 launch = launches.setdefault((_NAMES[type(stage)], 0), _Launch(xp))
                 launch.add_pass(task, stage)
             else:
-                steps, survey = task.take_steps()
+                steps, statistics = task.take_steps()
                 random = int(any(step.code in _RANDOM for step in steps))
                 launch = launches.setdefault(("points", random), _Launch(xp))
-                launch.add_points(task, steps, survey, surveys)
+                launch.add_points(task, steps, statistics, statistics_memory)
         for (name, random), launch in launches.items():
             launch.start(device, name, random)
         left = [task for task in left if not task.done]
@@ -159,8 +282,8 @@ def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, surveys: _Survey
 _NAMES: Final[dict[type, str]] = {Blurred: "blurred", Coarse: "coarse"}
 
 
-class _SurveyMemory:
-    """Memory for the results of surveys, initially 0."""
+class _StatisticsMemory:
+    """Memory for the results of statistics, initially 0."""
 
     def __init__(self, xp: Any) -> None:
         self._xp, self._at = xp, _CHUNK
@@ -168,7 +291,7 @@ class _SurveyMemory:
         self.sums: list[Array] = []
 
     def allocate(self) -> int:
-        """Return the address of memory for one survey."""
+        """Return the address of memory for one statistics."""
         if self._at == _CHUNK:
             self._chunks.append(self._xp.zeros(_CHUNK, np.uint8))
             self._at = 0
@@ -197,19 +320,27 @@ class _Launch:
         self._like: Any = None
 
     def add_points(
-        self, task: ChannelTask, steps: list[Step], survey: Survey | None, surveys: _SurveyMemory
+        self,
+        task: ChannelTask,
+        steps: list[Step],
+        statistics: Statistics | None,
+        statistics_memory: _StatisticsMemory,
     ) -> None:
-        """Add steps of a channel, and a survey of their result."""
+        """Add steps of a channel, and a statistics of their result."""
         self._like = task.values
         fours = -(-task.values.size // 4)
         blocks = min(_POINT_BLOCKS, -(-fours // _THREADS))
-        writes = bool(steps) or survey is None
+        writes = bool(steps) or statistics is None
         to = task.buffer(self._xp, in_place=True) if writes else None
         addresses, counted = [0, 0, 0], 0
-        if survey is not None:
-            survey.address = surveys.allocate()
-            addresses = [survey.address, surveys.blocks(blocks), survey.address + _FOUND // 2]
-            counted = COUNTS.index(survey.counts)
+        if statistics is not None:
+            statistics.address = statistics_memory.allocate()
+            addresses = [
+                statistics.address,
+                statistics_memory.blocks(blocks),
+                statistics.address + _FOUND // 2,
+            ]
+            counted = COUNTS.index(statistics.counts)
         mask = 0 if task.mask is None else address_of(task.mask)
         ends = address_of(task.values), 0 if to is None else address_of(to), mask
         numbers = (len(self._steps), len(steps), counted, *task.values.shape, 0, 0, 0, blocks)
@@ -240,13 +371,7 @@ class _Launch:
         task.passed()
 
     def start(self, device: KernelDevice, name: str, random: int) -> None:
-        """Queue the launch.
-
-        Args:
-            device: device of the kernel.
-            name: of the kernel.
-            random: whether steps need random numbers.
-        """
+        """Queue the launch."""
         tasks = self._tasks
         steps = len(tasks) * _TASK.size
         at = steps + len(self._steps) * _STEP.size

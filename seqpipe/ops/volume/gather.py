@@ -3,38 +3,163 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from functools import cache, partial
+from itertools import accumulate
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray, namespace
+from ...array import Array, FloatArray, address_of, namespace
 from ...core.bspline import PAD, coefficients, weights
-from ...core.kernel import KernelDevice
+from ...core.kernel import CudaSource, KernelDevice
 from ...core.native import load_functions
 from ..call.threads import parallel_for, threads
-from ..cuda.kernel import address_of
-from .kernel import WORK, KernelForm, launch_controls, launch_gathers, mapping_form
-from .lattice import DrawnControl, Lattice
-from .mapping import IDENTITY, Extent, Mapping3
+from .mapping import IDENTITY, DrawnControl, Extent, Lattice, Mapping3
 from .state import name_of
 
 __all__ = [
     "INTERPOLATIONS",
+    "WORK",
     "BatchMemory",
     "Gather",
     "Interpolation",
+    "KernelForm",
     "gather",
     "gather_coefficients",
     "gathers",
+    "launch_controls",
+    "launch_gathers",
+    "mapping_form",
+    "on_device",
     "permuted_voxels",
     "reference_gather",
     "work_row",
 ]
+
+_SOURCE: Final = CudaSource("seqpipe.ops.cuda", "gather3.cu")
+_CONTROLS: Final = CudaSource("seqpipe.ops.cuda", "control3.cu")
+_THREADS: Final = 256
+_TILE: Final = (8, 8, 32)  # slices, rows and columns of a block
+# lattice cells that a tile may cover along slices and columns: shared memory has room for this number and 4 more
+_CELLS: Final = (1, math.inf, 6)
+_ROOM: Final = 9  # volumes whose description fits into the argument
+_CONTROL_ROOM: Final = 50  # fields whose description fits into the argument
+_MOST: Final = 65535  # volumes per launch
+_OFF_DIAGONAL: Final = (1, 2, 4, 6, 8, 9)  # of a matrix of three rows of four
+_ONES: Final = (1.0, 1.0, 1.0)
+
+WORK: Final = np.dtype(
+    [
+        *((name, np.uint64) for name in ("from", "to", "lattice", "positions")),
+        *((name, np.int64) for name in ("type", "interpolation", "edge", "planes", "channels")),
+        *((name, np.int64, (3,)) for name in ("shape", "stride")),
+        ("channel", np.int64),
+        *((name, np.int64, (3,)) for name in ("size", "pitch")),
+        ("to_channel", np.int64),
+        ("nodes", np.int64, (3,)),
+        ("pre", np.float64, (12,)),
+        ("post", np.float64, (12,)),
+        ("per_node", np.float64, (3,)),
+        ("fill", np.float64),
+    ]
+)
+"""The description of a gather for C and the kernel."""
+_CONTROL: Final = struct.Struct("3Q4q3d")
+
+
+class KernelForm(NamedTuple):
+    """The variant of the gather kernel: numbers of the dtype, the interpolation and the kind of mapping."""
+
+    dtype: int
+    interpolation: int
+    mapping: int
+
+
+def launch_gathers(device: KernelDevice, jobs: Seq[tuple[KernelForm, Extent, bytes]], like: Any) -> None:
+    """Start gathers, in one launch for each form of the kernel.
+
+    Args:
+        device: device of the kernels.
+        jobs: form, size of the result, and description of each, of dtype :data:`WORK`; see
+            :func:`seqpipe.ops.volume.gather.work_row`.
+        like: an array in the memory that tables are put into.
+    """
+    forms: dict[KernelForm, tuple[list[bytes], list[Extent]]] = {}
+    for form, size, row in jobs:
+        rows, sizes = forms.setdefault(form, ([], []))
+        rows.append(row)
+        sizes.append(size)
+    for form, (rows, sizes) in forms.items():
+        defines = {"TYPE": form.dtype, "INTERP": form.interpolation, "FIELD": form.mapping}
+        tiles = max(-(-d // _TILE[0]) * -(-h // _TILE[1]) * -(-w // _TILE[2]) for d, h, w in set(sizes))
+        for first in range(0, len(rows), _MOST):
+            part = rows[first : first + _MOST]
+            argument, table = _argument(part, _ROOM, like)
+            device.launch(_SOURCE, "gather3", defines, (tiles, len(part), 1), _THREADS, argument, None)
+            # CuPy frees memory in stream order, so the launch precedes the next use of it
+            del table
+
+
+def mapping_form(mapping: Mapping3) -> int:
+    """Return the number of a mapping's kind in the kernel: 0 affine, 1 with a field that is straight, 2 any field."""
+    if mapping.lattice is None:
+        return 0
+    scale = _ONES
+    if mapping.post is not IDENTITY:
+        post = mapping.post[:3].ravel().tolist()
+        if any(post[n] for n in _OFF_DIAGONAL):
+            return 2
+        scale = post[0], post[5], post[10]
+    for factor, extent, distance, most in zip(scale, _TILE, mapping.lattice.distance, _CELLS, strict=True):
+        if abs(factor) * ((extent - 1) / distance) > most:
+            return 2
+    return 1
+
+
+def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) -> tuple[Any, list[int]]:
+    """Start to draw the control points of fields, in one launch.
+
+    Returns:
+        The memory of all, float32, and the address at which each begins.
+    """
+    counts = [math.prod(field.nodes) * 3 for field in fields]
+    every = namespace(like).empty(sum(counts), np.float32)
+    addresses = [address_of(every) + 4 * before for before in accumulate(counts[:-1], initial=0)]
+    rows = [
+        _CONTROL.pack(address, *field.key, *field.nodes, field.flat, *field.most)
+        for field, address in zip(fields, addresses, strict=True)
+    ]
+    blocks = -(-max(counts) // (4 * _THREADS))
+    for first in range(0, len(rows), _MOST):
+        part = rows[first : first + _MOST]
+        argument, table = _argument(part, _CONTROL_ROOM, like)
+        defines = {"THREADS": _THREADS}
+        device.launch(_CONTROLS, "control3", defines, (blocks, len(part), 1), _THREADS, argument, None)
+        del table
+    return every, addresses
+
+
+def _argument(rows: Seq[bytes], room: int, like: Any) -> tuple[Any, Any]:
+    """Return the argument of a launch, rows or their address, and memory to keep until it is queued."""
+    data, table = b"".join(rows), None
+    job = bytearray(8 + room * len(rows[0]))
+    if len(rows) <= room:
+        job[8 : 8 + len(data)] = data
+    else:
+        table = on_device(data, like)
+        job[:8] = address_of(table).to_bytes(8, "little")
+    return np.ndarray((), np.dtype((np.void, len(job))), job), table
+
+
+def on_device(data: bytes, like: Any) -> Any:
+    """Return a copy of bytes, uint8, in the memory that an array is in."""
+    return namespace(like).array(np.frombuffer(data, np.uint8))
+
 
 Interpolation: TypeAlias = Literal["nearest", "linear", "cubic", "vote", "bspline"]
 INTERPOLATIONS: Final[tuple[Interpolation, ...]] = get_args(Interpolation)
@@ -45,6 +170,7 @@ _NUMBERS: Final = {np.dtype(name): number for number, name in enumerate(_TYPES)}
 _AS: Final = {"bool": "uint8", "uint32": "int64", "uint64": "int64"}
 _BY_POSITIONS: Final = 3  # a kernel's number of mappings that are tables of positions
 _SLABS: Final = 4  # for each thread, so that none waits long for the last one
+_THREADS_PAY: Final = 1 << 15  # from so many voxels of the result, threads are faster
 # as WORK has them; NumPy takes ten times as long to write the fields one by one
 _MATRIX: Final = WORK["pre"].itemsize
 _PACKED: Final = struct.Struct(f"4Q22q{_MATRIX}s{_MATRIX}s4d")
@@ -85,12 +211,7 @@ def gather(
 
 
 def gather_coefficients(job: Gather, *, reference: bool = False) -> npt.NDArray[Any]:
-    """Gather in main memory; the values of a spline are its coefficients, of which :func:`gather` computes them.
-
-    Args:
-        job: the gather, of a dtype that C supports.
-        reference: whether to use NumPy even if there is a C compiler.
-    """
+    """Gather in main memory; the values of a spline are its coefficients, of which :func:`gather` computes them."""
     out: npt.NDArray[Any] = _empty_like(job.volume, job.mapping.size)
     if reference or _native() is None:
         out[...] = reference_gather(*job[:5])
@@ -111,13 +232,7 @@ class BatchMemory:
         self._free: dict[str, tuple[Any, Iterator[Array]]] = {}
 
     def allocate(self, part: str, volume: Array, size: Extent) -> Array:
-        """Return memory for a result ``(D, H, W, C)``, separate if sizes or dtypes differ; see :func:`_empty_like`.
-
-        Args:
-            part: the name of the part of the sample.
-            volume: source of the values.
-            size: slices, rows and columns.
-        """
+        """Return memory for a result ``(D, H, W, C)``, separate if sizes or dtypes differ; see :func:`_empty_like`."""
         form = size, volume.shape[3], volume.dtype, _is_planar(volume)
         if part not in self._free:
             self._free[part] = form, self._results(volume, size)
@@ -154,12 +269,7 @@ class Gather(NamedTuple):
 
 
 def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
-    """Gather volumes on a GPU, in one launch for all of the same dtype and interpolation.
-
-    Args:
-        jobs: the gathers to compute.
-        device: device of the kernels.
-    """
+    """Gather volumes on a GPU, in one launch for all of the same dtype and interpolation."""
     results: dict[int, Array] = {}
     todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):
@@ -350,14 +460,18 @@ def _three_rows(matrix: FloatArray) -> bytes:
 def _by_c(job: Gather, out: Array) -> None:
     row = np.frombuffer(work_row(job, out), WORK)
     address, depth = row.ctypes.data, job.mapping.size[0]
-    count = max(1, min(depth, threads() * (1 if row["planes"][0] else _SLABS)))
+    is_small = math.prod(job.mapping.size) < _THREADS_PAY
+    count = 1 if is_small else max(1, min(depth, threads() * (1 if row["planes"][0] else _SLABS)))
     ends = [depth * n // count for n in range(count + 1)]
     failed = np.zeros(count, np.int32)
 
     def slab(number: int) -> None:
         _native().seqpipe_gather3(address, ends[number], ends[number + 1], failed[number:].ctypes.data)
 
-    parallel_for(slab, count)
+    if count == 1:
+        slab(0)
+    else:
+        parallel_for(slab, count)
     if failed.any():
         raise MemoryError("there is no memory for a row of the result")
 

@@ -15,11 +15,9 @@ import numpy as np
 
 from ...array import Array, namespace
 from ...core.kernel import KernelDevice
-from .channels import MOST_VOXELS, ChannelTask, run_channels
-from .cpu import labels_for, renamed
+from .channels import MOST_VOXELS, ChannelTask, Stage, rounded, run_channels
 from .gather import BatchMemory, Gather, gathers
 from .plan import Change, Move, Plan, PlanStep, Rename
-from .stages import Stage, rounded
 from .state import PartState, SampleState, name_of
 
 __all__ = ["run_on_gpu"]
@@ -56,7 +54,7 @@ def run_on_gpu(
             _change(changing, device)
         for sample in samples:
             while sample.steps and isinstance(step := sample.steps[0], Rename):
-                sample.state = renamed(sample.state, step)
+                sample.state = step.run(sample.state)
                 sample.steps.pop(0)
     return [sample.state for sample in samples]
 
@@ -76,7 +74,7 @@ def _move(samples: Seq[_Sample], device: KernelDevice, memory: BatchMemory | Non
                     step.outside(item),
                     partial(memory.allocate, name) if memory and last else None,
                 )
-                volume, interpolation = labels_for(item, outside), step.interpolation(item)
+                volume, interpolation = step.source_values(item), step.interpolation(item)
                 jobs.append(Gather(volume, step.mapping, interpolation, outside, allocate=allocate))
     gathered = iter(gathers(jobs, device))
     for sample, step in moves:
@@ -118,7 +116,7 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
                     item = replace(
                         item,
                         values=step.op.apply_to_image(
-                            item.values, step.p, first_channel, step.about(sample.state, item)
+                            item.values, step.p, first_channel, step.image_context(sample.state, item)
                         ),
                     )
                     _set(sample, name, item.values)
@@ -150,20 +148,20 @@ def _tasks_of(
     """
     values, xp = item.values, namespace(item.values)
     dtype = values.dtype
-    abouts = []
+    contexts = []
     every: list[list[Stage]] = [[] for _ in range(values.shape[3])]
     for step, first_channel in steps:
-        about = step.about(state, item) | {"dtype": name_of(dtype)}
-        abouts.append(about)
+        context = step.image_context(state, item) | {"dtype": name_of(dtype)}
+        contexts.append(context)
         dtype = np.dtype(step.op.result_dtype(name_of(dtype)))
         rounds = [] if dtype == np.float32 else [rounded(dtype)]
         for channel, stages in enumerate(every):
-            own = step.op.for_channel(step.p, first_channel + channel, about)
+            own = step.op.for_channel(step.p, first_channel + channel, context)
             if own is not None:
                 stages += [*step.op.stages(own), *rounds]
     if not any(every):
         return [], values, dtype
-    mask = next((about["mask"] for about in abouts if about["mask"] is not None), None)
+    mask = next((context["mask"] for context in contexts if context["mask"] is not None), None)
     mask = None if mask is None else xp.ascontiguousarray(mask, np.uint8)
     planes = xp.moveaxis(values, 3, 0)
     if values.dtype != np.float32 or not planes.flags.c_contiguous:

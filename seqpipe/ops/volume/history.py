@@ -17,10 +17,9 @@ from ...parts import Labels, Sample
 from ..call.backends import on_device_of
 from ..core.declaration import Declaration
 from ..core.spec import Backend
-from .drawn import Drawn
 from .gather import Gather, gather, gather_coefficients
-from .lattice import Lattice
-from .mapping import Extent, Mapping3, transformed
+from .mapping import Extent, Lattice, Mapping3, transformed
+from .plan import SampledParameters
 from .run import SINGLE, RunSettings, apply_to_samples, plain
 from .state import VoxelGrid, state_of
 
@@ -31,7 +30,7 @@ _NEAR: Final = 1e-5  # voxels; or the distance of neighboring float32 positions,
 _MOST_STEPS: Final = 60
 
 
-def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, Drawn, Mapping[str, Any]]]:
+def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, SampledParameters, Mapping[str, Any]]]:
     """Return the operators of a history, with the sampled parameters of each."""
     records = []
     for entry in history:
@@ -43,7 +42,7 @@ def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, Drawn, Mapp
                 allowed="that of operators on volumes, such as ops.RandomAffine3d",
                 advice="Call that operator again, with the epoch and the index of its entry",
             )
-        records.append((op, Drawn.from_json(op, entry["drawn"]), entry))
+        records.append((op, SampledParameters.from_json(op, entry["drawn"]), entry))
     return records
 
 

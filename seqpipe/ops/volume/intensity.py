@@ -9,13 +9,12 @@ import numpy as np
 
 from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
-from ..core.distributions import Number
+from ..core.distributions import Number, Percentiles
 from ..core.parameters import ANY, param
-from ..core.percentiles import Percentiles
-from ..noise.normal_numbers import fast_normal
+from ..noise.numbers import fast_normal
 from .base import Intensity, bits, generator
+from .channels import COUNTS, Stage, Statistics, Step, scaled
 from .ranges import IntensityRange, moments, percentiles, range_of, range_param
-from .stages import COUNTS, Stage, Step, Survey, scaled
 
 __all__ = [
     "BrightnessAdditive",
@@ -135,8 +134,8 @@ class Contrast3d(Intensity):
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""
-        survey = Survey()
-        return [survey, Step("contrast", (p.factor, self.preserve_range), before=survey)]
+        statistics = Statistics()
+        return [statistics, Step("contrast", (p.factor, self.preserve_range), before=statistics)]
 
 
 class Gamma3d(Intensity):
@@ -186,7 +185,7 @@ class Gamma3d(Intensity):
             return super().stages(p)
         whole = isinstance(bounds, str) and bounds == "minmax"
         lo, hi = (0.0, 1.0) if whole else range_of(self, np.empty(0), p.dtype)
-        sign, before, after = -1.0 if self.invert else 1.0, Survey(), Survey()
+        sign, before, after = -1.0 if self.invert else 1.0, Statistics(), Statistics()
         power = Step("power", (p.gamma, lo, hi, sign), before=before if whole else None)
         stages: list[Stage] = [before, power] if whole or self.retain_stats else [power]
         if self.retain_stats:
@@ -236,9 +235,9 @@ class ZScore(Intensity):
         """See :meth:`Intensity.stages`."""
         if self.of == "mask" and p.mask is None:
             return super().stages(p)  # raises the error
-        survey = Survey(self.of)
+        statistics = Statistics(self.of)
         changed = self.of if self.keep_zeros else "all"
-        return [survey, Step("score", (COUNTS.index(changed),), before=survey)]
+        return [statistics, Step("score", (COUNTS.index(changed),), before=statistics)]
 
 
 class Window(Intensity):

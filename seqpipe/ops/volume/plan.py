@@ -5,19 +5,82 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, Final, TypeAlias
 
-from ...array import namespace
+import numpy as np
+
+from ...array import Array, namespace
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
 from ..call.inputs import check_memory
+from ..core.blocks import resolve, values_of, values_of_each, with_acts
+from ..core.declaration import Declaration
 from ..core.spec import Spec
-from .drawn import Drawn, drawn_for
+from .gather import gather
 from .mapping import Mapping3
 from .state import PartState, SampleState, VoxelGrid, name_of
 
-__all__ = ["Change", "Move", "Plan", "PlanStep", "Rename", "Smooth", "plans_of", "settings_agree"]
+__all__ = [
+    "Change",
+    "Move",
+    "Plan",
+    "PlanStep",
+    "Rename",
+    "SampledParameters",
+    "Smooth",
+    "plans_of",
+    "sampled_parameters",
+    "settings_agree",
+]
+
+
+class SampledParameters(SimpleNamespace):
+    """An operator's parameters for one sample, as attributes; ``acts`` is whether it changes the sample."""
+
+    @classmethod
+    def of(cls, op: Declaration, values: dict[str, Any], *, acts: bool) -> SampledParameters:
+        """Return the result of :meth:`Declaration.sample` with the constant parameters, in the dtypes of a block.
+
+        Args:
+            op: the operator.
+            values: by name.
+            acts: whether it acts on the sample; overridden if the values are such that it changes nothing.
+        """
+        rows = op.template.copy()
+        for name, value in values.items():
+            rows[name] = value
+        return cls(**vars(values_of(with_acts(op, rows, np.array([acts]))[0])))
+
+    @classmethod
+    def from_json(cls, op: Declaration, values: dict[str, Any]) -> SampledParameters:
+        """Restore the parameters from the result of :meth:`to_json`, bit for bit."""
+        rows = np.zeros(1, op.block_dtype())
+        for name, value in values.items():
+            rows[name] = np.nan if value is None else value
+        return cls(**vars(values_of(rows[0])))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values as JSON values; missing ones are None."""
+        result = {}
+        for name, value in vars(self).items():
+            plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+            several = plain if isinstance(plain, list) else [plain]
+            result[name] = None if any(number != number for number in several) else plain
+        return result
+
+
+def sampled_parameters(
+    op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]
+) -> list[SampledParameters]:
+    """Return the parameters of an operator for some samples; those of a constant operator are shared."""
+    block = resolve(op, specs, epoch, indices)
+    if block.constants:
+        shared = {id(constant): SampledParameters(**vars(constant.p)) for constant in block.constants}
+        return [shared[id(constant)] for constant in block.constants]
+    return values_of_each(block.rows, SampledParameters)
+
 
 _CHECKED_FROM_VOXELS: Final = 1 << 26  # smaller results are not compared with the memory of the device
 
@@ -50,16 +113,8 @@ class Move:
         warped_twice = op.warps and self.mapping.lattice is not None
         return not warped_twice and settings_agree(self.gather_settings, op.gather_settings)
 
-    def add(self, op: Any, p: Drawn) -> None:
-        """Append an operator that :meth:`can_fuse` accepts.
-
-        Args:
-            op: the operator.
-            p: its sampled parameters.
-
-        Raises:
-            ParameterError: it does not accept the grid.
-        """
+    def add(self, op: Any, p: SampledParameters) -> None:
+        """Append an operator that :meth:`can_fuse` accepts."""
         self.mapping = op.moved(self.mapping, p, self.grid)
         self.grid = self.before.moved(self.mapping.matrix, self.mapping.size)
         self.gather_settings |= op.gather_settings
@@ -92,6 +147,36 @@ class Move:
         move = self.mapping.boxes if isinstance(item.part, Boxes) else self.mapping.points
         return move(item.values) if len(item.values) else item.values
 
+    def source_values(self, item: PartState) -> Array:
+        """Return the values to gather: those of labels in a dtype that also holds the value outside."""
+        values, fill = item.values, self.outside(item)
+        of_integers = values.dtype.kind in "iub" and values.dtype != bool
+        if isinstance(item.part, Labels) and fill is not None and of_integers:
+            info = np.iinfo(values.dtype)
+            if not info.min <= fill <= info.max:
+                return values.astype(
+                    np.int16 if info.bits <= 8 else np.int32 if info.bits <= 16 else np.int64
+                )
+        return values
+
+    def run(self, state: SampleState, *, reference: bool) -> SampleState:
+        """Return the sample with all parts moved, by the CPU."""
+        parts = {}
+        for name, item in state.parts.items():
+            values = (
+                gather(
+                    self.source_values(item),
+                    self.mapping,
+                    self.interpolation(item),
+                    self.outside(item),
+                    reference=reference,
+                )
+                if item.layout
+                else self.moved_points(item)
+            )
+            parts[name] = replace(item, values=values, affine=self.grid.affine)
+        return replace(state, parts=parts, grid=self.grid)
+
 
 @dataclass(eq=False)
 class Change:
@@ -104,7 +189,7 @@ class Change:
     """
 
     op: Any
-    p: Drawn
+    p: SampledParameters
     spacing: Any
 
     @property
@@ -126,7 +211,7 @@ class Change:
             channel += item.values.shape[3]
         return channels
 
-    def about(self, state: SampleState, item: PartState) -> dict[str, Any]:
+    def image_context(self, state: SampleState, item: PartState) -> dict[str, Any]:
         """Return the facts about an image that an operator gets besides its parameters."""
         mask = None
         if self.op.asks_mask:
@@ -139,6 +224,17 @@ class Change:
             "dtype": name_of(values.dtype),
             "extent": values.shape[:3],
         }
+
+    def run(self, state: SampleState, *, reference: bool) -> SampleState:  # noqa: ARG002  as steps that have several
+        """Return the sample with its images changed, by the CPU."""
+        parts = dict(state.parts)
+        for name, first_channel in self.first_channels(state).items():
+            item = parts[name]
+            context = self.image_context(state, item)
+            parts[name] = replace(
+                item, values=self.op.apply_to_image(item.values, self.p, first_channel, context)
+            )
+        return replace(state, parts=parts)
 
 
 @dataclass(eq=False)
@@ -179,6 +275,16 @@ class Rename:
         """Names of the operators."""
         return [self.op.name]
 
+    def run(self, state: SampleState, *, reference: bool = True) -> SampleState:  # noqa: ARG002  as other steps
+        """Return the sample with its labels changed."""
+        parts = {
+            name: replace(item, values=self.op.reference(item.values, None))
+            if isinstance(item.part, Labels)
+            else item
+            for name, item in state.parts.items()
+        }
+        return replace(state, parts=parts)
+
 
 PlanStep: TypeAlias = Move | Change | Rename
 
@@ -201,7 +307,7 @@ class Plan:
         self.grid = state.grid
         self._converted: set[str] = set()  # images of integers that are float32 after the steps
         self.steps: list[PlanStep] = []
-        self.drawn: list[tuple[Any, Drawn, VoxelGrid]] = []
+        self.drawn: list[tuple[Any, SampledParameters, VoxelGrid]] = []
 
     @property
     def spec(self) -> Spec:
@@ -210,15 +316,7 @@ class Plan:
         return self._state.spec._replace(frames=frames, height=height, width=width)
 
     def add(self, op: Any, p: Any) -> None:
-        """Append an operator.
-
-        Args:
-            op: the operator.
-            p: its sampled parameters.
-
-        Raises:
-            ParameterError: it does not accept the sample.
-        """
+        """Append an operator."""
         self.drawn.append((op, p, self.grid))
         if op.traits.geometric:
             if p.acts:
@@ -309,7 +407,7 @@ def plans_of(
     states: Seq[SampleState],
     epoch: int,
     indices: Seq[int],
-    drawn: Seq[Seq[Drawn]] | None = None,
+    drawn: Seq[Seq[SampledParameters]] | None = None,
 ) -> list[Plan]:
     """Plan the steps of operators for samples.
 
@@ -319,13 +417,12 @@ def plans_of(
         epoch: the epoch that parameters are sampled for.
         indices: of the samples.
         drawn: for each operator the parameters of the samples; None to sample them.
-
-    Raises:
-        ParameterError: an operator does not accept a sample.
     """
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
-        parameters = drawn[number] if drawn else drawn_for(op, [plan.spec for plan in plans], epoch, indices)
+        parameters = (
+            drawn[number] if drawn else sampled_parameters(op, [plan.spec for plan in plans], epoch, indices)
+        )
         for plan, p in zip(plans, parameters, strict=True):
             plan.add(op, p)
     return plans

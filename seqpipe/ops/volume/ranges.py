@@ -9,9 +9,8 @@ import numpy as np
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ..core.distributions import Distribution
+from ..core.distributions import Distribution, Percentiles
 from ..core.intensity import IntensityRange, range_param
-from ..core.percentiles import Percentiles
 from ..core.spec import RANGES
 
 __all__ = ["IntensityRange", "Reciprocal", "TwoSided", "moments", "percentiles", "range_of", "range_param"]

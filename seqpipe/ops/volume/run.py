@@ -3,33 +3,89 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...array import Array, as_native, device_of, namespace
+import numpy as np
+
+from ...array import Array, address_of, as_native, device_of, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
+from ...errors import ParameterError, warn_caller
 from ...parts import Image, Labels, Part, Sample, as_part, is_labels, unmarked_labels
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
-from ..call.dispatch import indices_of
-from ..call.inputs import as_array, like_container, like_library
-from ..core.call_options import CallOptions
+from ..call.inputs import as_array, check_marked, like_container, like_library
 from ..core.declaration import Declaration
-from ..core.marked import check_marked
-from ..core.spec import Backend
-from ..cuda.kernel import address_of
-from .cpu import run_on_cpu
-from .drawn import Drawn, drawn_for
+from ..core.sampling import indices_of
+from ..core.spec import Backend, CallOptions
 from .gather import BatchMemory
 from .gpu import run_on_gpu
-from .nonfinite import count_nonfinite, warn_of_counts
-from .plan import Change, Plan, plans_of
+from .plan import Change, Plan, SampledParameters, plans_of, sampled_parameters
 from .state import LAYOUTS, SampleState, state_of
 
-__all__ = ["SINGLE", "RunSettings", "apply_to_samples", "plain", "run"]
+__all__ = [
+    "SINGLE",
+    "RunSettings",
+    "apply_to_samples",
+    "count_nonfinite",
+    "plain",
+    "run",
+    "run_on_cpu",
+    "warn_of_counts",
+]
+
+
+_counted: deque[tuple[str, Any, Any]] = deque(maxlen=256)
+"""Counts being copied from GPUs: name of the image, pinned memory, and the event after the copy."""
+
+
+def run_on_cpu(state: SampleState, plan: Plan, *, reference: bool) -> SampleState:
+    """Run the planned steps of a sample on the CPU; the reference is NumPy even if there is a C compiler."""
+    for step in plan.steps:
+        state = step.run(state, reference=reference)
+    return state
+
+
+def count_nonfinite(state: SampleState) -> None:
+    """Count the NaN and infinite voxels of a sample's images, and warn; for a GPU in a later call."""
+    for name, item in state.images.items():
+        values = item.values
+        if values.dtype.kind != "f":
+            continue
+        if isinstance(values, np.ndarray):
+            if not bool(np.isfinite(values.sum())):
+                _warn(name, int((~np.isfinite(values)).sum()))
+            continue
+        _count_later(name, values)
+
+
+def _count_later(name: str, values: Array) -> None:
+    xp = namespace(values)
+    count = values.size - xp.count_nonzero(xp.isfinite(values))
+    memory = xp.cuda.alloc_pinned_memory(count.nbytes)
+    here = np.frombuffer(memory, count.dtype, 1).reshape(())
+    count.get(out=here, blocking=False)
+    event = xp.cuda.Event(disable_timing=True)
+    event.record()
+    _counted.append((name, (here, count, memory), event))
+
+
+def warn_of_counts() -> None:
+    """Warn of the counts of earlier calls on GPUs that are available by now."""
+    while _counted and _counted[0][2].done:
+        name, (here, *_), _ = _counted.popleft()
+        _warn(name, int(here))
+
+
+def _warn(name: str, count: int) -> None:
+    if count:
+        warn_caller(
+            f"{count} voxels of {name!r} are NaN or infinite: they are kept, and left out of statistics"
+        )
+
 
 SINGLE: Final = "image"
 """Name of a part that is not in a dictionary."""
@@ -64,21 +120,8 @@ def run(
     x: Any,
     options: CallOptions,
 ) -> Any:
-    """Apply operators on volumes.
-
-    Args:
-        ops: the operators.
-        x: a volume, a sample, or several.
-        options: options of the call.
-
-    Raises:
-        ParameterError: the operators do not accept ``x``.
-    """
-    check_backend(options.backend, ops[0].name)
-    first = x[0] if isinstance(x, (list, tuple)) and x else x
-    if isinstance(first, Mapping) and (unmarked := unmarked_labels(first)):
-        for op in ops:
-            check_marked(op, unmarked)
+    """Apply operators on volumes."""
+    _check(ops, x, options)
     if is_labels(x):  # alone: what changes intensities leaves them alone, too
         ops = [op for op in ops if op.traits.geometric or op.traits.on_labels]
         if not ops:
@@ -122,6 +165,16 @@ def run(
         return results_of([x], indices_of(ops[0], index, 1), letters)[0]
     numbers = indices_of(ops[0], index, len(array))
     return like_library(x, _stacked(ops[0], results_of(list(array), numbers, letters[1:], stacked=True)))
+
+
+def _check(ops: Seq[Any], x: Any, options: CallOptions) -> None:
+    """Check the backend, and that no operator computes new values of parts that may be labels."""
+    if options.backend is not None:
+        check_backend(options.backend, ops[0].name)
+    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    if isinstance(first, Mapping) and (unmarked := unmarked_labels(first)):
+        for op in ops:
+            check_marked(op, unmarked)
 
 
 def _samples_of_batch(
@@ -208,7 +261,7 @@ def apply_to_samples(
     epoch: int,
     indices: Seq[int],
     settings: RunSettings,
-    drawn: Seq[Seq[Drawn]] | None = None,
+    drawn: Seq[Seq[SampledParameters]] | None = None,
 ) -> list[Sample]:
     """Apply operators to samples, with histories.
 
@@ -220,16 +273,13 @@ def apply_to_samples(
         indices: of the samples.
         settings: settings of the run.
         drawn: for each operator the parameters of the samples; None to sample them.
-
-    Raises:
-        ParameterError: an operator does not take a sample.
     """
     warn_of_counts()
     states = [state_of(ops[0].name, sample, layout) for sample in samples]
     memory = BatchMemory(len(states)) if settings.stacked else None
     if drawn is None and not any(_draws_by_sample(op) for op in ops):
         specs = [state.spec for state in states]
-        drawn = [drawn_for(op, specs, epoch, indices) for op in ops]
+        drawn = [sampled_parameters(op, specs, epoch, indices) for op in ops]
     plans: list[Plan] = []
     results: list[SampleState] = []
     for portion in [slice(0, len(states))] if drawn is None else _portions(states, settings):

@@ -15,9 +15,8 @@ from ..core.distributions import Number
 from ..core.parameters import at_most_one, param
 from .acquisition import GaussianBlur3d
 from .base import Intensity, Spatial, Volumetric, spacing_of
-from .drawn import Drawn
-from .lattice import FOLD_LIMIT, DrawnControl, Lattice, nodes_for
-from .mapping import IDENTITY, Mapping3, rotation_matrix
+from .mapping import FOLD_LIMIT, IDENTITY, DrawnControl, Lattice, Mapping3, nodes_for, rotation_matrix
+from .plan import SampledParameters
 from .state import VoxelGrid
 
 __all__ = ["Elastic3d", "RandomAffine3d", "Resample3d", "Zoom3d"]
@@ -86,7 +85,7 @@ class RandomAffine3d(Spatial):
     )
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         # plain numbers: NumPy takes ten times as long for so few of them
         shift = p.translate_mm.tolist()
         measured = spacing_of(self, grid, "translate_mm") if any(shift) else grid.spacing_mm
@@ -144,7 +143,7 @@ class Elastic3d(Spatial):
     )
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         distance, most = self._distances(p, grid)
         a, b = p.key.tolist()
         points = DrawnControl((int(a), int(b)), nodes_for(grid.size, distance), most, self.in_plane)
@@ -200,7 +199,7 @@ class _Resized(Spatial, register=False):
     )
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.gather_settings`: repeated edge voxels agree with any other operator."""
+        """See :attr:`VolumeGeometry.gather_settings`: repeated edge voxels agree with any other operator."""
         return {"interp": self.interp} if self.fill_value is None else super().settings_of_gather()
 
     @abstractmethod
@@ -209,17 +208,17 @@ class _Resized(Spatial, register=False):
 
     @property
     def smooths(self) -> bool:
-        """See :attr:`Exact.smooths`."""
+        """See :attr:`VolumeGeometry.smooths`."""
         return self.antialias and self.interp != "nearest"
 
-    def smoothing(self, p: Any, grid: VoxelGrid) -> tuple[Intensity, Drawn] | None:
-        """See :meth:`Exact.smoothing`."""
+    def smoothing(self, p: Any, grid: VoxelGrid) -> tuple[Intensity, SampledParameters] | None:
+        """See :meth:`VolumeGeometry.smoothing`."""
         step = self.step(p, grid) if self.smooths else np.ones(3)
         if (step <= 1 + _ROUND).all():
             return None
         d, h, w = (max(0.0, (float(ratio) - 1) / 2) for ratio in step)
         blur = GaussianBlur3d(sigma=(d, h, w))
-        return blur, Drawn.of(blur, {}, acts=True)
+        return blur, SampledParameters.of(blur, {}, acts=True)
 
 
 class Zoom3d(_Resized):
@@ -253,7 +252,7 @@ class Zoom3d(_Resized):
         at_most_one(self, "factor", "size")
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         step = self.step(p, grid)
         return _resized(mapping, np.rint(np.array(grid.size) / step), grid, step)
 
@@ -289,7 +288,7 @@ class Resample3d(_Resized):
     )
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         step = self.step(p, grid)
         return _resized(mapping, np.maximum(1, np.rint(np.array(grid.size) / step)), grid, step)
 

@@ -174,9 +174,6 @@ def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> SampleSt
         op: name of the called operator.
         sample: parts by name.
         layout: of arrays; None for DHW or DHWC by the number of their axes.
-
-    Raises:
-        ParameterError: a part is not supported, or parts are not on one grid.
     """
     parts = {name: _scaled(as_part(value)) for name, value in sample.items()}
     items: dict[str, PartState] = {}
@@ -275,11 +272,7 @@ def _coordinates(op: str, name: str, part: Part, grid: VoxelGrid) -> PartState:
 
 
 def _common_grid(op: str, name: str, grid: VoxelGrid, own: VoxelGrid) -> VoxelGrid:
-    """The grid of a sample to which a part is added.
-
-    Raises:
-        ParameterError: the part is on another grid.
-    """
+    """The grid of a sample to which a part is added."""
     if own.size != grid.size:
         raise ParameterError(
             f"{name} has {' × '.join(map(str, own.size))} voxels, and the part before it "

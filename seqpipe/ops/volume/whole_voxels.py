@@ -1,4 +1,4 @@
-"""Geometry by whole voxels, without interpolation: flips, quarter turns, crops and pads."""
+"""Operators on volumes by whole voxels, without interpolation, and on the values of labels."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from ...array import Array, namespace
 from ...errors import ParameterError
 from ..core.distributions import Choice, Flag, Number
 from ..core.parameters import param
-from .base import Exact
+from .base import VolumeGeometry, Volumetric
 from .mapping import IDENTITY, Mapping3
 from .state import VoxelGrid
 
-__all__ = ["Crop3d", "Flip3d", "Pad3d", "Rot90"]
+__all__ = ["Crop3d", "Flip3d", "Pad3d", "ReplaceLabel", "Rot90"]
 
 _AXES: Final = ("depth", "height", "width")
 _PLANES: Final = {"hw": (1, 2), "dw": (0, 2), "dh": (0, 1)}
 
 
-class Flip3d(Exact):
-    """Mirror a volume along its axes."""
+class Flip3d(VolumeGeometry):
+    """Mirror a volume along its axes, by default left to right as :class:`Flip`."""
 
     depth: Flag = param(False, "whether to reverse the order of slices", identity=False)
     height: Flag = param(False, "whether to reverse the order of rows", identity=False)
-    width: Flag = param(False, "whether to reverse the order of columns", identity=False)
+    width: Flag = param(True, "whether to reverse the order of columns", identity=False)
 
-    examples = ({"width": True}, {"depth": Choice((0, 1)), "height": Choice((0, 1)), "p": 0.5, "seed": 1})
+    examples = (
+        {},
+        {"depth": Choice((0, 1)), "height": Choice((0, 1)), "width": False, "p": 0.5, "seed": 1},
+    )
     errors = (({"width": 2}, "flip3d: width=2 is not valid; allowed: True or False"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         matrix = IDENTITY.copy()
         for axis, name in enumerate(_AXES):
             if getattr(p, name):
@@ -39,7 +43,7 @@ class Flip3d(Exact):
         return mapping.then(matrix, grid.size)
 
 
-class Rot90(Exact):
+class Rot90(VolumeGeometry):
     """Rotate a volume by multiples of 90 degrees in one of its planes, as :func:`numpy.rot90` does."""
 
     turns: Number = param(
@@ -55,7 +59,7 @@ class Rot90(Exact):
     errors = (({"turns": 4}, "rot90: turns=4 is not valid; allowed: a whole number from -3 to 3"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         first, second = _PLANES[self.plane]
         size = list(grid.size)
         for _ in range(int(p.turns) % 4):
@@ -68,7 +72,7 @@ class Rot90(Exact):
         return mapping
 
 
-class Crop3d(Exact):
+class Crop3d(VolumeGeometry):
     """Crop a window of a volume, at a position between the beginning (0) and the end (1) along each axis."""
 
     size: tuple[int, int, int] = param((1, 1, 1), "slices, rows and columns", lo=1, size=3, drawn=False)
@@ -99,7 +103,7 @@ class Crop3d(Exact):
     )
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         # plain numbers, as in RandomAffine3d.moved
         spare = [n - wanted for n, wanted in zip(grid.size, self.size, strict=True)]
         if min(spare) < 0 and self.pad_mode == "none":
@@ -118,11 +122,11 @@ class Crop3d(Exact):
         return mapping.then(matrix, self.size)
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.gather_settings`: a crop that does not pad agrees with any other operator."""
+        """See :attr:`VolumeGeometry.gather_settings`: a crop that does not pad agrees with any other operator."""
         return {} if self.pad_mode == "none" else _padded(self.pad_mode, super().settings_of_gather())
 
 
-class Pad3d(Exact):
+class Pad3d(VolumeGeometry):
     """Add voxels around a volume."""
 
     before: tuple[int, int, int] = param(
@@ -152,7 +156,7 @@ class Pad3d(Exact):
     errors = (({"before": (-1, 0, 0)}, r"pad3d: before=.* is not valid; allowed: a whole number"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:  # noqa: ARG002  nothing is drawn
-        """See :meth:`Exact.moved`."""
+        """See :meth:`VolumeGeometry.moved`."""
         before, after = np.array(self.before), np.array(self.after)
         if self.size is not None:
             missing = np.maximum(0, np.array(self.size) - grid.size)
@@ -163,10 +167,29 @@ class Pad3d(Exact):
         return mapping.then(matrix, (d, h, w))
 
     def settings_of_gather(self) -> dict[str, Any]:
-        """See :attr:`Exact.gather_settings`."""
+        """See :attr:`VolumeGeometry.gather_settings`."""
         return _padded(self.pad_mode, super().settings_of_gather())
 
 
 def _padded(pad_mode: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a gather, in which the fill value None repeats the edge voxels."""
     return {**settings, "fill_value": None} if pad_mode == "edge" else settings
+
+
+class ReplaceLabel(Volumetric):
+    """Replace a label by another one, in all labels of a sample."""
+
+    label: int = param(-1, "label to replace", drawn=False)
+    by: int = param(0, "new label", drawn=False)
+
+    on_labels = True
+    examples = ({"label": -1, "by": 0}, {"label": 2, "by": 1, "p": 0.5, "seed": 1})
+    errors = (({"label": 0.5}, "replace_label: label=0.5 is not valid; allowed: a whole number"),)
+
+    def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
+        """The labels ``(D, H, W, C)``."""
+        return namespace(x).where(x == self.label, x.dtype.type(self.by), x) if self._fits(x) else x
+
+    def _fits(self, x: Array) -> bool:
+        """Return whether the dtype of the labels can hold the replaced label."""
+        return x.dtype.kind != "u" or self.label >= 0

@@ -13,8 +13,7 @@ from scipy.spatial.transform import Rotation
 from seqpipe.errors import ParameterError
 from seqpipe.ops.volume import gather as module
 from seqpipe.ops.volume.gather import gather
-from seqpipe.ops.volume.lattice import FOLD_LIMIT, Lattice, nodes_for
-from seqpipe.ops.volume.mapping import IDENTITY, Mapping3
+from seqpipe.ops.volume.mapping import FOLD_LIMIT, IDENTITY, Lattice, Mapping3, nodes_for
 
 BOTH = pytest.mark.parametrize("reference", [False, True])
 

@@ -18,9 +18,8 @@ from seqpipe.ops.core.sampling import sampled
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.core.types import Type
 from seqpipe.ops.volume import history
-from seqpipe.ops.volume.drawn import Drawn, drawn_for
-from seqpipe.ops.volume.lattice import Lattice, nodes_for
-from seqpipe.ops.volume.mapping import Mapping3
+from seqpipe.ops.volume.mapping import Lattice, Mapping3, nodes_for
+from seqpipe.ops.volume.plan import SampledParameters, sampled_parameters
 from seqpipe.ops.volume.state import VoxelGrid, state_of
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
 from seqpipe.sequence import Batch, Sequence
@@ -94,7 +93,7 @@ def test_an_affine_map_is_the_product_of_its_parts_in_mm(rotate, scale, shear, s
     op = ops.RandomAffine3d(
         rotate=tuple(rotate), scale=tuple(scale), shear=tuple(shear), translate_mm=tuple(shift)
     )
-    p = drawn_for(op, [Spec(5, 6, 7, 1, "float32")], 0, [0])[0]
+    p = sampled_parameters(op, [Spec(5, 6, 7, 1, "float32")], 0, [0])[0]
     grid = VoxelGrid((5, 6, 7), np.diag([*spacing, 1.0]))
     made = op.moved(Mapping3(grid.size), p, grid).matrix
     a, b, c = (float(x) for x in np.float32(rotate))
@@ -167,9 +166,9 @@ def test_parameters_are_those_that_the_sample_method_draws_from_the_stream_of_ea
     for p in (1.0, 0.5):
         op = REGISTRY[case[0]](**{**REGISTRY[case[0]].traits.examples[case[1]], "p": p})
         for epoch in range(3):
-            found = drawn_for(op, specs, epoch, [4, 9, 2**40])
+            found = sampled_parameters(op, specs, epoch, [4, 9, 2**40])
             for one, (values, acts) in zip(found, sampled(op, specs, epoch, [4, 9, 2**40]), strict=True):
-                assert one.to_json() == Drawn.of(op, values, acts=acts).to_json()
+                assert one.to_json() == SampledParameters.of(op, values, acts=acts).to_json()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -223,7 +222,9 @@ def test_points_in_mm_stay_where_they_are_and_follow_a_field(sequence, rng):
 def test_a_marked_voxel_goes_where_its_point_goes():
     volume = np.zeros((20, 20, 20), np.float32)
     volume[8, 9, 12] = 1
-    chain = Chain(ops.RandomAffine3d(rotate=(-40, 40)), ops.Elastic3d(spacing=8), ops.Flip3d(depth=True))
+    chain = Chain(
+        ops.RandomAffine3d(rotate=(-40, 40)), ops.Elastic3d(spacing=8), ops.Flip3d(depth=True, width=False)
+    )
     done = chain(
         {"image": volume, "tip": Points([[8.0, 9, 12]]), "box": Boxes([[7.0, 8, 11, 9, 10, 13]])}, index=4
     )
@@ -365,7 +366,7 @@ def test_geometry_by_splines_is_taken_back_more_exactly(volume):
 
 
 def test_flips_are_taken_back_to_the_bit(volume):
-    done = Chain(ops.Flip3d(depth=True), ops.Rot90(turns=3))({"image": volume})
+    done = Chain(ops.Flip3d(depth=True, width=False), ops.Rot90(turns=3))({"image": volume})
     assert np.array_equal(ops.invert_volume(done.history, done["image"]), volume)
 
 
@@ -773,7 +774,9 @@ def test_finer_voxels_repeat_the_edge_voxels(op, rng, torch):
 @pytest.mark.parametrize("factor", [0.5, (0.5, 1.0, 0.7), 2.0])
 def test_the_inverse_of_a_changed_spacing_has_no_border_of_the_fill_value(factor, rng, torch):
     """As torch interpolates; what a crop left out gets the value."""
-    chain = Chain(ops.Rot90(turns=1, plane="dw"), ops.Zoom3d(factor=factor), ops.Flip3d(height=True))
+    chain = Chain(
+        ops.Rot90(turns=1, plane="dw"), ops.Zoom3d(factor=factor), ops.Flip3d(height=True, width=False)
+    )
     sample = chain({"image": space(small(rng)), "label": Labels(space(np.ones((9, 10, 11), np.uint8)))})
     moved = sample["image"].data
     back = ops.invert_volume(sample.history, sample["image"], fill_value=-1.0).data
@@ -792,7 +795,9 @@ def test_a_series_of_volumes_of_several_values_keeps_its_axes_and_its_inverse(rn
     values = rng.random((3, 6, 7, 8, 2)).astype(np.float32)
     series = Sequence(values, "FDHWC", affine=np.diag([2.0, 1.0, 1.5, 1.0]))
     labels = Sequence((values[0, ..., :1] > 0.5).astype(np.uint8), "DHWC", affine=series.affine)
-    chain = Chain(ops.Flip3d(depth=True), ops.Rot90(turns=1, plane="dw"), ops.Crop3d(size=(5, 6, 4)))
+    chain = Chain(
+        ops.Flip3d(depth=True, width=False), ops.Rot90(turns=1, plane="dw"), ops.Crop3d(size=(5, 6, 4))
+    )
     sample = chain({"image": series, "label": Labels(labels)})
     one = chain({"image": Sequence(values[1], "DHWC", affine=series.affine)})["image"]
     assert np.array_equal(sample["image"].data[1], one.data)

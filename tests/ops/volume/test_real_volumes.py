@@ -16,7 +16,9 @@ SCANS = ["pair_t1/t1w.nii.gz", "mha_pair/3DCT_lung.mha", "nrrd_pair/brain1_image
 GEOMETRY = {
     "affine": ops.RandomAffine3d(rotate=(12.0, -20.0, 8.0), scale=1.15, translate_mm=(3.0, -2.0, 5.0)),
     "resample": ops.Resample3d(spacing_mm=(2.0, 1.1, 1.7), antialias=False),
-    "views": ops.Chain(ops.Flip3d(depth=True), ops.Rot90(turns=1, plane="dw"), ops.Pad3d(before=(2, 0, 3))),
+    "views": ops.Chain(
+        ops.Flip3d(depth=True, width=False), ops.Rot90(turns=1, plane="dw"), ops.Pad3d(before=(2, 0, 3))
+    ),
     "recipe": ops.Chain(
         ops.RandomAffine3d(rotate=(-30, 30), scale=(0.8, 1.2), isotropic=True),
         ops.Crop3d(size=(20, 40, 40), position=(0.0, 1.0), pad_mode="constant"),

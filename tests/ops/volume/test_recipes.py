@@ -199,11 +199,15 @@ def test_the_dtypes_of_adapters_do_not_depend_on_the_draw(rng):
 def test_a_meta_tensor_of_monai_keeps_its_affine(rng):
     monai = pytest.importorskip("monai.data")
     tensor = monai.MetaTensor(rng.random((1, 16, 16, 16)).astype(np.float32), affine=np.diag([2.0, 1, 1, 1]))
-    found = recipes.DictionaryTransform(Chain(ops.Flip3d(depth=True)))({"image": tensor})["image"]
+    found = recipes.DictionaryTransform(Chain(ops.Flip3d(depth=True, width=False)))({"image": tensor})[
+        "image"
+    ]
     assert isinstance(found, monai.MetaTensor)
     assert np.allclose(np.asarray(found.affine)[:3, 3], [30, 0, 0])
     tensor.meta["filename_or_obj"] = "ct.nii.gz"
-    again = recipes.DictionaryTransform(Chain(ops.Flip3d(depth=True)))({"image": tensor})["image"]
+    again = recipes.DictionaryTransform(Chain(ops.Flip3d(depth=True, width=False)))({"image": tensor})[
+        "image"
+    ]
     assert again.meta["filename_or_obj"] == "ct.nii.gz"
     assert np.allclose(np.asarray(again.affine)[:3, 3], [30, 0, 0])
     assert not np.asarray(tensor.affine)[:3, 3].any()
@@ -221,7 +225,7 @@ def test_the_metadata_of_a_tensor_are_kept_and_its_affine_moves(rng, torch):
 
     image = MetaTensor(torch.from_numpy(rng.random((1, 16, 8, 9)).astype(np.float32)))
     image.affine, image.file = torch.eye(4), "ct.nii.gz"
-    found = recipes.DictionaryTransform(Chain(ops.Flip3d(depth=True)))({"image": image})["image"]
+    found = recipes.DictionaryTransform(Chain(ops.Flip3d(depth=True, width=False)))({"image": image})["image"]
     assert (type(found), found.file) == (MetaTensor, "ct.nii.gz")
     assert found.affine[0].tolist() == [-1, 0, 0, 15]
     assert torch.equal(image.affine, torch.eye(4))
@@ -237,7 +241,7 @@ def test_a_subject_of_torchio_comes_back_as_one(rng):
         ),
     )
     found = recipes.on_subject(
-        Chain(ops.RandomAffine3d(rotate=20.0), ops.Flip3d(depth=True)), subject, index=3
+        Chain(ops.RandomAffine3d(rotate=20.0), ops.Flip3d(depth=True, width=False)), subject, index=3
     )
     assert isinstance(found, torchio.Subject)
     assert found.image.shape == subject.image.shape
@@ -269,7 +273,7 @@ class _Subject(dict):
 def test_images_of_a_subject_are_changed_as_attributes_too(rng):
     image = _Image(rng.random((1, 8, 9, 10)).astype(np.float32), np.diag([2.0, 1, 1, 1]), "intensity")
     subject = _Subject(t1=image)
-    found = recipes.on_subject(Chain(ops.Flip3d(depth=True)), subject)
+    found = recipes.on_subject(Chain(ops.Flip3d(depth=True, width=False)), subject)
     assert found.t1 is found["t1"]
     assert np.array_equal(found.t1.data, image.data[:, ::-1])
     assert subject.t1 is image
@@ -278,7 +282,9 @@ def test_images_of_a_subject_are_changed_as_attributes_too(rng):
 def test_what_has_the_form_of_a_subject_is_one(rng):
     image = _Image(rng.random((1, 8, 9, 10)).astype(np.float32), np.diag([2.0, 1, 1, 1]), "intensity")
     label = _Image(np.ones((1, 8, 9, 10), np.uint8), np.diag([2.0, 1, 1, 1]), "label")
-    found = recipes.on_subject(Chain(ops.Flip3d(depth=True)), {"image": image, "label": label, "age": 40})
+    found = recipes.on_subject(
+        Chain(ops.Flip3d(depth=True, width=False)), {"image": image, "label": label, "age": 40}
+    )
     assert np.array_equal(found["image"].data, image.data[:, ::-1])
     assert found["image"].affine[0, 3] == 14
     assert found["age"] == 40

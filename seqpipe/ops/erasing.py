@@ -1,4 +1,7 @@
-"""Operators that fill given or random boxes of images."""
+"""Operators that fill regions of images.
+
+Imports `core`, `call`, `cuda`.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,15 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, IntArray
-from ...core.cached import cached_property
-from ...errors import ParameterError
-from ..call.op import Op
-from ..core.blocks import values_of_all
-from ..core.body import Body
-from ..core.distributions import Number
-from ..core.parameters import ANY, levels, param
-from ..core.rounding import put
-from ..core.spec import Spec
+from ..array import Array, IntArray
+from ..core.cached import cached_property
+from ..errors import ParameterError
+from .call.op import Op
+from .core.blocks import values_of_all
+from .core.distributions import Number
+from .core.parameters import ANY, levels, param
+from .core.spec import Spec, put
+from .core.traits import Body
 
 __all__ = ["Erase", "RandomErasing"]
 

@@ -1,25 +1,102 @@
-"""Poisson distributed numbers from random bits, bit-exact on every device.
-
-:func:`poisson` supports any mean. For uint8, whose means are at most 256, the counts of means below 13 come from tables
-in one step: the alias method (Walker, "An efficient method for generating discrete random variables with general
-distributions", 1977), with tables by the sweep of Hübschle-Schneider and Sanders ("Parallel weighted random sampling",
-2019) in integers.
-"""
+"""Random numbers of noise: normal and Poisson distributions, equal on every backend."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Final
+import ctypes
+from functools import cache, lru_cache
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ...core.native import buffer_of
+from ...core.native import buffer_of, load_functions
 from ...core.philox import Bits
-from .native import native_noise
-from .normal_numbers import Floats, normal
 
-__all__ = ["FEW", "FULL", "SLOTS", "counts_of", "fast_counts", "poisson", "tables_of", "uniform"]
+__all__ = [
+    "FEW",
+    "FULL",
+    "SLOTS",
+    "Floats",
+    "counts_of",
+    "fast_counts",
+    "fast_normal",
+    "native_noise",
+    "normal",
+    "normal_indices",
+    "normal_lines",
+    "poisson",
+    "tables_of",
+    "uniform",
+]
+
+Floats = npt.NDArray[np.float32]
+
+_PARTS: Final = 64  # pieces of a power of 2
+_PART_BITS: Final = 17  # low bits of a float32, the position within a piece
+_POWERS: Final = range(8, 31)  # powers of 2 of the bits as integers that are no multiples of 2⁹
+_FIRST: Final = (_POWERS.start + 127) * _PARTS  # index of the first piece in the bits of a float32
+_UNIT: Final = 2.0**-20
+
+
+@cache
+def normal_indices() -> tuple[int, ...]:
+    """Return the inverse at the ends of the pieces, from the far tail to 0, in units of 2⁻²⁰.
+
+    The units are so coarse that all libraries' logarithms give the same integers.
+    """
+    from statistics import NormalDist
+
+    parts = [2.0 ** (power - 31) * (1 + part / _PARTS) for power in _POWERS for part in range(_PARTS)]
+    inverse = NormalDist().inv_cdf
+    return tuple(round(-inverse(outside / 2) / _UNIT) for outside in (*parts, 1.0))
+
+
+@cache
+def normal_lines() -> Floats:
+    """Return the pieces ``(parts, 2)``: intercept and slope, exact in float32."""
+    indices = np.array(normal_indices())
+    steps, number = np.diff(indices), np.arange(len(indices) - 1)
+    power, part = number // _PARTS + _POWERS.start, number % _PARTS
+    at_zero = (indices[:-1] - steps * (_PARTS + part)) * _UNIT
+    slope = steps * _UNIT / 2.0**power * _PARTS
+    return np.stack([at_zero, slope], axis=1).astype(np.float32)
+
+
+def normal(bits: Bits) -> Floats:
+    """Return numbers of the standard normal distribution.
+
+    The upper 23 bits are a signed integer; the closer to 0 it is, the farther from 0 is the number.
+    """
+    position = (bits & np.uint32(0xFFFFFE00) | np.uint32(0x100)).view(np.int32).astype(np.float32)
+    outside = np.abs(position)
+    line = normal_lines()[(outside.view(np.uint32) >> np.uint32(_PART_BITS)) - np.uint32(_FIRST)]
+    size = line[..., 0] + line[..., 1] * outside
+    result: Floats = np.copysign(size, position)
+    return result
+
+
+def fast_normal(bits: Bits) -> Floats:
+    """Compute :func:`normal` in C for contiguous bits, if there is a C compiler."""
+    native = native_noise()
+    if native is None:
+        return normal(bits)
+    result = np.empty(bits.shape, np.float32)
+    native.seqpipe_normals(buffer_of(bits), bits.size, buffer_of(normal_lines()), _FIRST, buffer_of(result))
+    return result
+
+
+@cache
+def native_noise() -> Any:
+    """Return the functions of ``noise.c``; None without a C compiler."""
+    word, count, pointer, number = ctypes.c_uint32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
+    functions = {
+        "normals": (pointer, count, pointer, word, pointer),
+        "tables": (pointer, count, count, word),
+        "counts": (pointer, pointer, count, pointer, count, pointer),
+        "salt": (pointer, count, count, number, number, number, number, pointer),
+    }
+    return load_functions(__package__, "noise.c", functions)
+
 
 Counts = npt.NDArray[np.uint8]
 
@@ -43,10 +120,6 @@ def poisson(mean: Floats, bits: Bits) -> Floats:
 
     Means below :data:`FEW` use summation of probabilities; others the expansion of the inverse around the normal one
     (Giles, "Algorithm 955", 2016), less than 0.05 % of whose results are off by one.
-
-    Args:
-        mean: above 0.
-        bits: of the same shape.
     """
     few = mean < FEW
     result = np.empty_like(mean)
