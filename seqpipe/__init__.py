@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from .dataset.zipped import zip  # noqa: A004  named as Python's
     from .ops import operator
     from .sequence import Batch, Sequence
+    from .video.audio.reader import AudioReader
+    from .video.audio.samples import AudioSamples
     from .video.convert.output import OutputSpec
     from .video.device import DecodeChoice
     from .video.reader import VideoReader
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aggregate",
+    "AudioReader",
+    "AudioSamples",
     "BackendError",
     "Batch",
     "Cache",
@@ -109,6 +113,8 @@ __version__ = "0.1.0"
 # exported name → the module that defines it, "" if the name is a module; imported on first use
 _LAZY = {
     "Aggregate": "dataset.aggregate",
+    "AudioReader": "video.audio.reader",
+    "AudioSamples": "video.audio.samples",
     "Batch": "sequence",
     "Cache": "dataset.options",
     "Clip": "dataset.takes",
@@ -159,7 +165,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     key: str | None = None,
     stored: bool = False,
 ) -> VideoReader | Any:
-    """Open a video for access to exact frames, or a volume for windows of its voxels.
+    """Open a video for access to exact frames and sound, or a volume for windows of its voxels.
 
     The first bytes of the file decide which of the two it is. A video is indexed without decoding; the index is cached
     on disk and reused until the file changes.
@@ -183,6 +189,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
             otherwise these are applied.
 
     Returns:
+        For a file with sound alone, a :class:`seqpipe.AudioReader`.
         For a video, a :class:`seqpipe.video.reader.VideoReader` with ``len``, ``[i]``, ``[a:b:s]``, ``.frames``,
         ``.at``, ``.sequence`` and ``.info``. For a volume, a :class:`seqpipe.volume.VolumeReader` with ``len``,
         ``[d0:d1, h0:h1, w0:w1]``, ``.sequence``, ``.reorient``, ``.resample`` and ``.info``. Close it, or use it in a
@@ -208,16 +215,25 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         )
     from .video.reader import VideoReader
 
-    return VideoReader(
-        source,
-        device=device,
-        decode=decode,
-        stream=stream,
-        threads=threads,
-        output=output,
-        cache_dir=cache_dir,
-        register=register,
-    )
+    try:
+        return VideoReader(
+            source,
+            device=device,
+            decode=decode,
+            stream=stream,
+            threads=threads,
+            output=output,
+            cache_dir=cache_dir,
+            register=register,
+        )
+    except (UnreadableSourceError, ParameterError) as error:
+        from .video.audio.reader import sound_alone
+
+        if isinstance(error, ParameterError) and (stream is None or error.source is None):
+            raise
+        if output is None and (sound := sound_alone(source, stream=stream)) is not None:
+            return sound
+        raise
 
 
 if not TYPE_CHECKING:

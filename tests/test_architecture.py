@@ -28,6 +28,7 @@ VIDEO = (
     ("source",),
     ("bitstream",),
     ("probe", "packet_index"),
+    ("audio",),
     ("tables",),
     ("device", "memory", "cuda.memory", "nvdec.cuvid"),
     ("convert",),
