@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from . import flow, fn, ops, pipeline, readers, view, volume
     from .dataset.aggregate import Aggregate
+    from .dataset.audio import AudioSpec
     from .dataset.dataset import Dataset
     from .dataset.feed import feed
     from .dataset.items import items
@@ -59,6 +60,7 @@ __all__ = [
     "Aggregate",
     "AudioReader",
     "AudioSamples",
+    "AudioSpec",
     "BackendError",
     "Batch",
     "Cache",
@@ -115,6 +117,7 @@ _LAZY = {
     "Aggregate": "dataset.aggregate",
     "AudioReader": "video.audio.reader",
     "AudioSamples": "video.audio.samples",
+    "AudioSpec": "dataset.audio",
     "Batch": "sequence",
     "Cache": "dataset.options",
     "Clip": "dataset.takes",

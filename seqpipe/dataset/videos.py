@@ -24,6 +24,7 @@ from ..readers.report import Report
 from ..readers.video import Video
 from ..sampling.params import OnError
 from ..video.convert.output import OutputSpec
+from .audio import AudioClips, AudioSpec
 from .dataset import Dataset
 from .options import Decode
 from .samples import column_part
@@ -250,6 +251,7 @@ def videos(
     shuffle: bool = False,
     seed: int = 0,
     on_error: OnError = "raise",
+    audio: AudioSpec | None = None,
 ) -> Dataset:
     """Return a data set of sequences of frames, cut from many videos.
 
@@ -271,6 +273,8 @@ def videos(
         seed: seed of the order and of random samples.
         on_error: policy for unreadable sources: "raise", "skip", or "substitute" by a random sample of the data set.
             :meth:`Dataset.report` lists every case.
+        audio: rate and channels of the sound, which is then the part ``audio``: float32 of shape (channels, samples),
+            from the clip's first frame to the end of its last one.
 
     Raises:
         ParameterError: an argument is out of bounds, or all videos are too short.
@@ -282,6 +286,12 @@ def videos(
     if not isinstance(decode, Decode | None):
         raise ParameterError(
             f"decode is {described_type(decode)}", source="videos", allowed="Decode(backend=…, threads=…, …)"
+        )
+    if not isinstance(audio, AudioSpec | None):
+        raise ParameterError(
+            f"audio is {described_type(audio)}",
+            source="videos",
+            allowed="AudioSpec(sample_rate=…, channels=…)",
         )
     chosen = decode or Decode()
     listed = {"videos": source} if isinstance(source, Listing) else _kind_of(source)
@@ -300,7 +310,8 @@ def videos(
             cache_dir=chosen.cache_dir,
             register=chosen.register,
         )
-    return Dataset(ClipSource(reader, taken, bool(shuffle)))
+    clips = ClipSource(reader, taken, bool(shuffle))
+    return Dataset(clips if audio is None else AudioClips(clips, audio))
 
 
 def folders(

@@ -136,7 +136,11 @@ class BlockDecoder:
                 allowed=f"{info.sample_rate} Hz with {info.channels} channels, as at its start",
                 advice="Convert its sound with ffmpeg first",
             )
-        name, values = frame.format.name, frame.to_ndarray()
+        name = frame.format.name
+        if name == "fltp":  # most codecs; FFmpeg's planes are longer than the samples
+            planes = [np.frombuffer(plane, np.float32, frame.samples) for plane in frame.planes]
+            return planes[0][None] if channels == 1 else np.stack(planes)
+        values = frame.to_ndarray()
         if not name.endswith("p"):
             values = values.reshape(-1, channels).T
         kind = name.removesuffix("p")

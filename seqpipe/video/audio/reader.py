@@ -57,7 +57,7 @@ class AudioReader(Closing):
         self._lock = threading.RLock()
         self._decoders: dict[int, BlockDecoder] = {}
         self._tracks: dict[int, AudioTrack] = {}
-        self._streams = _TRACKS.streams(self._source)
+        self._streams = _TRACKS.streams(self._source, stream)
         choose_stream(self._source, self._streams, stream)
         reset_after_fork(self)
 
@@ -242,12 +242,15 @@ class _Tracks:
         """Reset in a forked process."""
         self._lock = threading.Lock()
 
-    def streams(self, source: Source) -> tuple[AudioStreamInfo, ...]:
-        """Return the streams of sound of a file."""
+    def streams(self, source: Source, wanted: int | str | None) -> tuple[AudioStreamInfo, ...]:
+        """Return the streams of sound of a file; one is read at the same time, as opening takes longest."""
 
         def read() -> tuple[AudioStreamInfo, ...]:
             with _demuxer(source) as container:
-                return tuple(audio_streams(container))
+                streams = tuple(audio_streams(container))
+                chosen = choose_stream(source, streams, wanted).number
+                self._of(source, chosen, lambda: read_track(source, chosen, container))
+                return streams
 
         streams: tuple[AudioStreamInfo, ...] = self._of(source, -1, read)
         return streams

@@ -73,6 +73,7 @@ def resampled(
 def _filtered(samples: SampleArray, rate: int, to_rate: int, layout: str, to_layout: str) -> SampleArray:
     """Return samples at another rate and with other channels."""
     graph = av.filter.Graph()
+    graph.threads = 1
     source = graph.add_abuffer(sample_rate=rate, format="fltp", layout=layout, time_base=Fraction(1, rate))
     resample = graph.add("aresample", str(to_rate))
     form = graph.add("aformat", f"sample_fmts=fltp:channel_layouts={to_layout}")

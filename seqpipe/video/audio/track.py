@@ -190,21 +190,29 @@ def choose_stream(source: Source, streams: Seq[AudioStreamInfo], wanted: int | s
     )
 
 
-def read_track(source: Source, number: int) -> AudioTrack:
+def read_track(source: Source, number: int, container: InputContainer | None = None) -> AudioTrack:
     """Read the packets of a stream of sound once, without decoding most of them.
+
+    Args:
+        source: the file.
+        number: number of the stream.
+        container: the file's demuxer, from which nothing was read yet; None to open one.
 
     Raises:
         UnreadableSourceError: the file cannot be demuxed, or its sound cannot be decoded.
         SourceError: the source cannot be read.
     """
     with parsing(source):
-        demuxer = Demuxer(source)
-        try:
-            return _read(source, demuxer.container, number, counted=True) or _read_again(source, number)
-        except av.error.FFmpegError as error:
-            raise unreadable(source, error) from error
-        finally:
-            demuxer.close()
+        if container is not None and (track := _read(source, container, number, counted=True)) is not None:
+            return track
+        for counted in (container is None, False):
+            demuxer = Demuxer(source)
+            try:
+                if (track := _read(source, demuxer.container, number, counted=counted)) is not None:
+                    return track
+            finally:
+                demuxer.close()
+    raise AssertionError("a track is counted by its decoder")
 
 
 def set_up_decoder(context: CodecContext) -> None:
@@ -212,17 +220,6 @@ def set_up_decoder(context: CodecContext) -> None:
     context.thread_count = 1
     if context.name not in _SKIPPING:
         context.flags2 = context.flags2 | Flags2.skip_manual
-
-
-def _read_again(source: Source, number: int) -> AudioTrack:
-    """Read a track whose packets have to be decoded for their numbers of samples."""
-    demuxer = Demuxer(source)
-    try:
-        track = _read(source, demuxer.container, number, counted=False)
-        assert track is not None
-        return track
-    finally:
-        demuxer.close()
 
 
 def _decodable(stream: AudioStream) -> bool:
