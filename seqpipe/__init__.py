@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .video.audio.samples import AudioSamples
     from .video.convert.output import OutputSpec
     from .video.device import DecodeChoice
+    from .video.encode.write import write_video
     from .video.reader import VideoReader
     from .video.stream import stream
 
@@ -107,6 +108,7 @@ __all__ = [
     "view",
     "volume",
     "volumes",
+    "write_video",
     "zip",
 ]
 
@@ -149,6 +151,7 @@ _LAZY = {
     "view": "",
     "volume": "",
     "volumes": "dataset.volumes",
+    "write_video": "video.encode.write",
     "zip": "dataset.zipped",
 }
 

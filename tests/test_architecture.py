@@ -39,6 +39,7 @@ VIDEO = (
     ("engine",),
     ("byte_streams", "frame_stream"),
     ("first_pass", "reader", "stream"),
+    ("encode",),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
 OPS = (

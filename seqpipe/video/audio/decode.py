@@ -138,7 +138,7 @@ class BlockDecoder:
             )
         name = frame.format.name
         if name == "fltp":  # most codecs; FFmpeg's planes are longer than the samples
-            planes = [np.frombuffer(plane, np.float32, frame.samples) for plane in frame.planes]
+            planes = [np.frombuffer(memoryview(plane), np.float32, frame.samples) for plane in frame.planes]
             return planes[0][None] if channels == 1 else np.stack(planes)
         values = frame.to_ndarray()
         if not name.endswith("p"):
