@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -223,7 +224,7 @@ class AudioClips:
         begun, plan, head = work
         read = self.clips.finish(begun)
         jobs = [
-            self._files.workers.submit(lambda sequence=outcome[1]["image"]: self._sound(sequence))
+            self._files.workers.submit(partial(self._sound, outcome[1]["image"]))
             if isinstance(outcome, tuple)
             else None
             for outcome in read.outcomes
