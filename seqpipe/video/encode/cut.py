@@ -193,6 +193,7 @@ class _Cutter:
             rate = (info.average_rate or info.real_rate or Fraction(30)).limit_denominator(1 << 16)
             video: Any = output.add_stream(encoder.name, rate=rate)
             sounds = {one.index: output.add_stream_from_template(one, opaque=True) for one in self._audio}
+            item: Any
             for item in self._decoded(self._packets(int(table.pts[self._first_key()]), self._start)):
                 if isinstance(item, av.Packet):
                     item.pts = item.dts = item.pts - round(self._start / item.time_base)
