@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from . import flow, fn, ops, pipeline, readers, view, volume
     from .dataset.aggregate import Aggregate
+    from .dataset.audio import AudioSpec
     from .dataset.dataset import Dataset
     from .dataset.feed import feed
     from .dataset.items import items
@@ -49,13 +50,19 @@ if TYPE_CHECKING:
     from .ops import operator
     from .sampling.buckets import Bucket
     from .sequence import Batch, Sequence
+    from .video.audio.reader import AudioReader
+    from .video.audio.samples import AudioSamples
     from .video.convert.output import OutputSpec
     from .video.device import DecodeChoice
+    from .video.encode.write import write_video
     from .video.reader import VideoReader
     from .video.stream import stream
 
 __all__ = [
     "Aggregate",
+    "AudioReader",
+    "AudioSamples",
+    "AudioSpec",
     "BackendError",
     "Batch",
     "Bucket",
@@ -103,6 +110,7 @@ __all__ = [
     "view",
     "volume",
     "volumes",
+    "write_video",
     "zip",
 ]
 
@@ -111,6 +119,9 @@ __version__ = "0.1.0"
 # exported name → the module that defines it, "" if the name is a module; imported on first use
 _LAZY = {
     "Aggregate": "dataset.aggregate",
+    "AudioReader": "video.audio.reader",
+    "AudioSamples": "video.audio.samples",
+    "AudioSpec": "dataset.audio",
     "Batch": "sequence",
     "Bucket": "sampling.buckets",
     "Cache": "dataset.options",
@@ -143,6 +154,7 @@ _LAZY = {
     "view": "",
     "volume": "",
     "volumes": "dataset.volumes",
+    "write_video": "video.encode.write",
     "zip": "dataset.zipped",
 }
 
@@ -162,7 +174,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
     key: str | None = None,
     stored: bool = False,
 ) -> VideoReader | Any:
-    """Open a video for access to exact frames, or a volume for windows of its voxels.
+    """Open a video for access to exact frames and sound, or a volume for windows of its voxels.
 
     The first bytes of the file decide which of the two it is. A video is indexed without decoding; the index is cached
     on disk and reused until the file changes.
@@ -186,6 +198,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
             otherwise these are applied.
 
     Returns:
+        For a file with sound alone, a :class:`seqpipe.AudioReader`.
         For a video, a :class:`seqpipe.video.reader.VideoReader` with ``len``, ``[i]``, ``[a:b:s]``, ``.frames``,
         ``.at``, ``.sequence`` and ``.info``. For a volume, a :class:`seqpipe.volume.VolumeReader` with ``len``,
         ``[d0:d1, h0:h1, w0:w1]``, ``.sequence``, ``.reorient``, ``.resample`` and ``.info``. Close it, or use it in a
@@ -211,16 +224,25 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         )
     from .video.reader import VideoReader
 
-    return VideoReader(
-        source,
-        device=device,
-        decode=decode,
-        stream=stream,
-        threads=threads,
-        output=output,
-        cache_dir=cache_dir,
-        register=register,
-    )
+    try:
+        return VideoReader(
+            source,
+            device=device,
+            decode=decode,
+            stream=stream,
+            threads=threads,
+            output=output,
+            cache_dir=cache_dir,
+            register=register,
+        )
+    except (UnreadableSourceError, ParameterError) as error:
+        from .video.audio.reader import sound_alone
+
+        if isinstance(error, ParameterError) and (stream is None or error.source is None):
+            raise
+        if output is None and (sound := sound_alone(source, stream=stream)) is not None:
+            return sound
+        raise
 
 
 if not TYPE_CHECKING:

@@ -32,6 +32,7 @@ __all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "scaled_values"
 SequenceKind: TypeAlias = Literal["image", "labels"]
 
 _VIEW: Final = "seqpipe.view"
+_WRITER: Final = "seqpipe.video.encode.write"
 
 _LARGE: Final = 1 << 22  # bytes of stored values that are scaled slice by slice
 _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
@@ -300,6 +301,10 @@ class Sequence(_Exports):
         """The array's dtype."""
         dtype: np.dtype[Any] = np.dtype(self.data.dtype)
         return dtype
+
+    def save(self, path: Any, **options: Any) -> int:
+        """Write the frames as a video, such as ``clip.mp4`` or ``clip.gif``; see :func:`seqpipe.write_video`."""
+        return int(import_module(_WRITER).write_video(path, self, **options))
 
     def describe(self) -> dict[str, str]:
         """Return the metadata as readable text by name; pixels are not read."""

@@ -28,6 +28,7 @@ VIDEO = (
     ("source",),
     ("bitstream",),
     ("probe", "packet_index"),
+    ("audio",),
     ("tables",),
     ("device", "memory", "cuda.memory", "nvdec.cuvid"),
     ("convert",),
@@ -38,6 +39,7 @@ VIDEO = (
     ("engine",),
     ("byte_streams", "frame_stream"),
     ("first_pass", "reader", "stream"),
+    ("encode",),
 )
 # The packages of operators, likewise: the model, calls, families, what is made of several.
 OPS = (

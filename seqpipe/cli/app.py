@@ -22,8 +22,14 @@ from .terminal.wording import option_names, worded
 
 __all__ = ["main"]
 
-_NAMES = ("doctor", "export", "flow", "index", "probe", "view")
-_OTHER_WORDS: Final = {"info": "probe", "extract": "export", "convert": "export", "show": "view"}
+_NAMES = ("cut", "doctor", "export", "flow", "index", "probe", "transcode", "view")
+_OTHER_WORDS: Final = {
+    "trim": "cut",
+    "info": "probe",
+    "extract": "export",
+    "convert": "export",
+    "show": "view",
+}
 """What other programs call these commands."""
 _DEBUG = "SEQPIPE_DEBUG"
 _FAILED, _USAGE = 1, 2

@@ -93,11 +93,11 @@ def fitted(
     """Return what a source applies to the samples of each bucket; empty if it cannot resize while it reads."""
     results = []
     for _, height, width in buckets.shapes.tolist():
-        ops, how, rest = _fitting(height, width), "exact", stages
+        fit, rest = Chain.part(_fitting(height, width)), stages
         if stages and isinstance(stages[0], OperatorStage):
             chain, rest = stages[0].chain, stages[1:]
-            ops, how = (*ops, *chain.ops), chain.fuse
-        result = absorbed((OperatorStage(Chain.part(ops, how)), *rest), source, fuse)
+            fit = Chain.part((*fit.ops, *chain.ops), chain.fuse)
+        result = absorbed((OperatorStage(fit), *rest), source, fuse)
         if len(getattr(result.heads["image"], "ops", ())) < len(_fitting(height, width)):
             return ()
         results.append(result)

@@ -173,7 +173,8 @@ class Definition(Closing):
                 allowed="samples of one bucket",
                 advice="Read them one by one: ds.sample(index)",
             )
-        return self._fitted[numbers[0]].heads
+        heads: Heads = self._fitted[numbers[0]].heads
+        return heads
 
     @cached_property
     def stages(self) -> tuple[DatasetStage, ...]:

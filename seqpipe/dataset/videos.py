@@ -41,6 +41,7 @@ from ..video.device import DECODE, STREAM, THREADS, parse_device
 from ..video.engine.engine import Engine
 from ..video.index.open import IndexOptions
 from ..video.index.shared import find_register
+from .audio import AudioClips, AudioSpec
 from .dataset import Dataset
 from .options import Decode
 from .samples import column_part, first_error
@@ -303,6 +304,7 @@ def videos(
     shuffle: bool = False,
     seed: int = 0,
     on_error: OnError = "raise",
+    audio: AudioSpec | None = None,
 ) -> Dataset:
     """Return a data set of sequences of frames, cut from many videos.
 
@@ -324,6 +326,8 @@ def videos(
         seed: seed of the order and of random samples.
         on_error: policy for unreadable sources: "raise", "skip", or "substitute" by a random sample of the data set.
             :meth:`Dataset.report` lists every case.
+        audio: rate and channels of the sound, which is then the part ``audio``: float32 of shape (channels, samples),
+            from the clip's first frame to the end of its last one.
 
     Raises:
         ParameterError: an argument is out of bounds, or all videos are too short.
@@ -335,6 +339,12 @@ def videos(
     if not isinstance(decode, Decode | None):
         raise ParameterError(
             f"decode is {described_type(decode)}", source="videos", allowed="Decode(backend=…, threads=…, …)"
+        )
+    if not isinstance(audio, AudioSpec | None):
+        raise ParameterError(
+            f"audio is {described_type(audio)}",
+            source="videos",
+            allowed="AudioSpec(sample_rate=…, channels=…)",
         )
     chosen = decode or Decode()
     kind = {} if isinstance(source, Listing) else _kind_of(source)
@@ -357,7 +367,8 @@ def videos(
         max_frames=plan.max_frames,
     )
     listed = source if isinstance(source, Listing) else list_videos(**kind)
-    return plan.dataset(listed, survey, engine, Clock(indexes), str(place), "videos")
+    dataset = plan.dataset(listed, survey, engine, Clock(indexes), str(place), "videos")
+    return dataset if audio is None else Dataset(AudioClips(dataset.source, audio))  # type: ignore[arg-type]  # ClipSource
 
 
 def folders(

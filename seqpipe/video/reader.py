@@ -43,6 +43,8 @@ from .source.blocks import CountedSource
 from .source.source import Origin, open_source
 
 if TYPE_CHECKING:
+    from .audio.reader import AudioReader
+    from .audio.samples import AudioSamples
     from .index.by_cues import CuedVideo
 
 __all__ = ["VideoReader"]
@@ -128,6 +130,7 @@ class VideoReader(Closing):
         self._expected = -1
         self._ahead: Iterator[Sequence] | None = None
         self._inherited: Iterator[Sequence] | None = None
+        self._sound: AudioReader | None = None
         reset_after_fork(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -315,6 +318,28 @@ class VideoReader(Closing):
                 "the frame numbers of a stream must ascend", advice="Sort them, or use frames([…])"
             )
         return InTurn(self._stream(wanted, host=host))
+
+    def audio(
+        self,
+        start_s: float | None = None,
+        end_s: float | None = None,
+        *,
+        sample_rate: int | None = None,
+        channels: int | None = None,
+        stream: int | str | None = None,
+    ) -> AudioSamples:
+        """Return a range of the file's sound, on the clock of ``timestamps``.
+
+        See :meth:`seqpipe.AudioReader.audio` for arguments and errors.
+
+        Raises:
+            UnreadableSourceError: the file has no sound that can be decoded.
+        """
+        from .audio.reader import AudioReader
+
+        with self._lock:
+            self._sound = sound = self._sound or AudioReader(self._source)
+        return sound.audio(start_s, end_s, sample_rate=sample_rate, channels=channels, stream=stream)
 
     def stats(self) -> dict[str, int]:
         """Return counts of reads so far.

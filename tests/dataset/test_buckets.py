@@ -116,7 +116,10 @@ def test_items_tell_their_sizes_and_are_resized():
             lambda: seqpipe.items([np.zeros((4, 4, 3), np.uint8)]).batch(2, bucket=Bucket()),
             "does not know the sizes",
         ),
-        (lambda: seqpipe.feed([np.zeros((4, 4, 3), np.uint8)]).batch(2, bucket=Bucket()), "bucket= of a feed"),
+        (
+            lambda: seqpipe.feed([np.zeros((4, 4, 3), np.uint8)]).batch(2, bucket=Bucket()),
+            "bucket= of a feed",
+        ),
         (lambda: _clips(bucket=(32, 32)), r"bucket is a tuple; allowed: seqpipe.Bucket\(…\)"),
         (lambda: _clips(bucket=Bucket(sizes=[(1, 2, 3)])), r"sizes of shape \(1, 3\); allowed: \(26, 3\)"),
         (lambda: _clips(bucket=Bucket(shapes=SHAPES)).read(range(26)), "samples of 2 buckets in one batch"),

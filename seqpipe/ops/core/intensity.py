@@ -64,7 +64,7 @@ class _RangeParameter(Parameter):
     @property
     def hint(self) -> str:
         """See :attr:`Parameter.hint`."""
-        return "ops.Range"
+        return "ops.IntensityRange"
 
     def _words(self, one: Param, unit: str = "") -> str:  # noqa: ARG002  the range has no unit
         return f"{_FORMS}, or None"

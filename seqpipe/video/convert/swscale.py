@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import av
-from av.video.reformatter import Interpolation, VideoReformatter
+from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 
-__all__ = ["VideoReformatter", "reformat"]
+__all__ = ["VideoReformatter", "reformat", "reformat_colors"]
 
 _MAJOR: Final = int(av.__version__.partition(".")[0])
 
@@ -41,3 +41,21 @@ def reformat(
     """
     width, height = size or (frame.width, frame.height)
     return reformatter.reformat(frame, width, height, form, **_OPTIONS)
+
+
+def reformat_colors(reformatter: VideoReformatter, frame: av.VideoFrame, form: str) -> av.VideoFrame:
+    """Convert an RGB or gray frame to YCbCr of BT.709 and limited range.
+
+    Args:
+        reformatter: caches swscale's tables while format and size stay the same.
+        frame: the frame, of full range.
+        form: FFmpeg's name of the pixel format.
+    """
+    return reformatter.reformat(
+        frame,
+        format=form,
+        dst_colorspace=Colorspace.ITU709,
+        src_color_range=ColorRange.JPEG,
+        dst_color_range=ColorRange.MPEG,
+        **_OPTIONS,
+    )

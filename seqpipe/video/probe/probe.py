@@ -38,6 +38,7 @@ __all__ = [
     "bounded",
     "build_name",
     "encrypted_packets",
+    "is_cover",
     "is_encrypted",
     "missing_decoders",
     "no_packets",
@@ -184,7 +185,7 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
         UnreadableSourceError: there is no video stream, no decoder for it, or its frames are too large.
         ParameterError: the requested stream does not exist, or is not a video.
     """
-    videos = [s for s in container.streams.video if not _disposition(s) & _ATTACHED_PICTURE]
+    videos = [s for s in container.streams.video if not is_cover(s)]
     wanted = source.stream if number is None else number
     if wanted is not None:
         stream = next((s for s in videos if s.index == wanted), None)
@@ -240,7 +241,7 @@ def _entries(container: InputContainer) -> tuple[ContainerStream, ...]:
             width=context.width if s.type == "video" and context is not None else None,
             height=context.height if s.type == "video" and context is not None else None,
             default=bool(_disposition(s) & _DEFAULT),
-            cover=bool(_disposition(s) & _ATTACHED_PICTURE),
+            cover=is_cover(s),
         )
         for s in container.streams
     )
@@ -430,6 +431,11 @@ def _fraction(value: Rational | None) -> Fraction | None:
 def _disposition(stream: Stream) -> int:
     # An IntFlag from PyAV 18 on, a Flag before.
     return int(getattr(stream.disposition, "value", stream.disposition))
+
+
+def is_cover(stream: Stream) -> bool:
+    """Return whether a stream is an attached cover image."""
+    return bool(_disposition(stream) & _ATTACHED_PICTURE)
 
 
 def _orientation(frame: av.VideoFrame | None) -> tuple[int, bool]:

@@ -1,0 +1,138 @@
+"""``seqpipe transcode``: copies of videos for training."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ...errors import SeqpipeError, printable
+from ...video.encode.codecs import GOP, QUALITY
+from ...video.encode.transcode import CODEC, SHORT_SIDE
+from ..terminal import options
+from ..terminal.progress import progress_bar, say
+from ..terminal.wording import worded
+
+if TYPE_CHECKING:
+    from ...video.encode.transcode import Copied, CopySettings
+    from ..job.copies import CopyJob
+
+__all__ = ["transcode"]
+
+_SAMPLES, _SAMPLE_FRAMES = 4, 240
+_CLIP: Final = (16, 4)
+
+
+@click.command()
+@click.argument("source", metavar="LIST", shell_complete=options.files)
+@click.argument("out", metavar="OUT", type=click.Path(file_okay=False))
+@options.option(SHORT_SIDE, default=256, show_default=True)
+@options.option(GOP, default=16, show_default=True)
+@options.option(CODEC, default="h264", show_default=True)
+@options.option(QUALITY)
+@click.option(
+    "--plan", is_flag=True, help="Say what copies cost and gain, by a few that are made; write nothing."
+)
+@options.jobs
+@options.json_lines
+@options.cache_dir
+def transcode(
+    source: str, out: str, plan: bool, jobs: int | None, as_json: bool, cache_dir: str | None, **chosen: Any
+) -> None:
+    """Write copies of videos for training: small, and quick to cut random clips of.
+
+    LIST is a manifest (.csv, .tsv, .jsonl), a folder, whose folders are the classes, or a video. OUT gets an MP4 for
+    each row, parts of videos as files of their own, and manifest.csv with their labels and further columns. Rotation is
+    applied, colors keep matrix and range, and sound is left out.
+
+    A run continues where one with the same settings ended. Videos that cannot be read are reported and left out; the
+    exit code is 1 then.
+    """
+    from ...video.encode.transcode import CopySettings
+    from ...video.engine.engine import available_cores
+    from ..job.copies import CopyRun, listed, planned
+
+    settings = CopySettings(**chosen)
+    todo = planned(listed(source))
+    if plan:
+        _plan(todo, settings, cache_dir, as_json=as_json)
+        return
+    counts: Counter[str] = Counter()
+    run = CopyRun(Path(out), settings, cache_dir=cache_dir)
+    with progress_bar("Copying", len(todo), "videos", len(todo)) as bar:
+
+        def tell(job: CopyJob, result: Copied | SeqpipeError | None) -> None:
+            status = "failed" if isinstance(result, SeqpipeError) else "fresh" if result is None else "copied"
+            counts[status] += 1
+            bar.advance(1)
+            bar.finish_input()
+            values: dict[str, Any] = {"source": job.entry.name, "out": job.out, "status": status}
+            if isinstance(result, SeqpipeError):
+                say(f"Error: {worded(result)}")
+                values["error"] = worded(result)
+            elif result is not None:
+                values |= vars(result)
+                if result.lost:
+                    say(
+                        f"Warning: {printable(job.entry.name)}: {result.lost:,} packets could not be decoded."
+                    )
+            if as_json:
+                click.echo(json.dumps({"type": "copy", **values}))
+
+        run.run(todo, jobs or available_cores(), tell)
+    summary = {status: counts[status] for status in ("copied", "fresh", "failed")}
+    if as_json:
+        click.echo(json.dumps({"type": "summary", **summary}))
+    say(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".")
+    click.get_current_context().exit(1 if counts["failed"] else 0)
+
+
+def _plan(jobs: list[CopyJob], settings: CopySettings, cache_dir: str | None, *, as_json: bool) -> None:
+    """Say what copies of all videos cost and gain, by copies of parts of a few."""
+    from ...video.encode.transcode import decoded_per_frame
+    from ...video.encode.transcode import transcode as copy
+    from ...video.index.open import open_index
+    from ...video.source.source import open_source
+    from ..job.copies import frames_of, sampled
+
+    frames = before_bytes = copied_frames = copied_bytes = 0
+    before: list[float] = []
+    after: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (job, source, index) in enumerate(sampled(jobs, _SAMPLES, cache_dir)):
+            wanted = frames_of(index, job.entry.part)
+            frames += len(wanted)
+            before_bytes += int(
+                index.packets.size[index.packets.frame_packet[wanted.start : wanted.stop]].sum()
+            )
+            target = Path(folder) / f"{number}.mp4"
+            made = copy(source, index, target, settings, frames=wanted[:_SAMPLE_FRAMES])
+            copied_frames, copied_bytes = copied_frames + made.frames, copied_bytes + made.bytes
+            before.append(decoded_per_frame(index, *_CLIP))
+            copied = open_index(open_source(str(target)), cache_dir=folder)
+            after.append(decoded_per_frame(copied, *_CLIP))
+    scale = len(jobs) / max(1, len(before))
+    values: dict[str, Any] = {
+        "videos": len(jobs),
+        "sampled": len(before),
+        "bytes_before": round(before_bytes * scale),
+        "bytes_after": round(copied_bytes / max(1, copied_frames) * frames * scale),
+        "decoded_per_frame_before": round(sum(before) / max(1, len(before)), 2),
+        "decoded_per_frame_after": round(sum(after) / max(1, len(after)), 2),
+    }
+    if as_json:
+        click.echo(json.dumps({"type": "plan", **values}))
+        return
+    length, stride = _CLIP
+    say(f"{len(jobs):,} copies, by {len(before)} of them:")
+    say(
+        f"  video data     {values['bytes_before'] / 1e6:,.1f} MB before, {values['bytes_after'] / 1e6:,.1f} MB after"
+    )
+    say(
+        f"  decoded frames {values['decoded_per_frame_before']:.2f} before, "
+        f"{values['decoded_per_frame_after']:.2f} after, for each frame of random clips {length} × stride {stride}"
+    )

@@ -1,0 +1,246 @@
+"""Training copies of listed videos: files, what was finished before, and the manifest of the copies."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from ...core.whole_file import write_durably
+from ...core.workers import Workers
+from ...errors import OutputError, SeqpipeError, SourceError
+from ...readers.entry import Entry, Listing
+from ...readers.listing import list_videos
+from ...readers.ranges import Range
+from ...video.encode.transcode import Copied, CopySettings, transcode
+from ...video.index.open import open_index
+from ...video.packet_index import PacketIndex
+from ...video.source.source import Source, open_source
+
+__all__ = ["CopyJob", "CopyRun", "frames_of", "listed", "planned", "sampled"]
+
+_RECORD: Final = ".seqpipe-transcode.jsonl"
+_MANIFEST: Final = "manifest.csv"
+_RANGE_S: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class CopyJob:
+    """A listed video, or a part of it, and the file of its copy.
+
+    Attributes:
+        entry: the video.
+        label: the label as it is written to the manifest; None for none.
+        out: path of the copy, relative to the folder of copies.
+    """
+
+    entry: Entry
+    label: str | None
+    out: str
+
+
+def listed(source: str) -> Listing:
+    """Return the videos of a folder, of a manifest with its labels as they are written, or of one file."""
+    path = Path(source)
+    if path.is_dir():
+        return list_videos(file_root=source)
+    if path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
+        return list_videos(manifest=source, label_type="text")
+    return list_videos(files=[source])
+
+
+def planned(listing: Listing) -> list[CopyJob]:
+    """Return a job for each entry; parts of one video become files of their own."""
+    stems = [_stem(entry) for entry in listing]
+    count, used = Counter(stems), Counter[str]()
+    jobs = []
+    for stem, entry in zip(stems, listing, strict=True):
+        name = f"{stem}_{used[stem]:04d}" if count[stem] > 1 or entry.part is not None else stem
+        used[stem] += 1
+        jobs.append(CopyJob(entry, _label(listing, entry), f"{name}.mp4"))
+    return jobs
+
+
+def _stem(entry: Entry) -> str:
+    """Return where a copy lies: as the video in its folder, without what leads out of it."""
+    parts = [
+        part for part in PurePosixPath(entry.key.replace("\\", "/")).parts if part not in ("/", "..", ".")
+    ]
+    parts = parts if len(parts) <= 3 and "://" not in entry.key else parts[-2:]
+    *folders, name = parts
+    return str(PurePosixPath(*folders, PurePosixPath(name).stem))
+
+
+def _label(listing: Listing, entry: Entry) -> str | None:
+    if isinstance(entry.label, int):
+        if entry.label < 0:
+            return None
+        return listing.classes[entry.label] if listing.classes else str(entry.label)
+    return None if entry.label is None or entry.label == "" else str(entry.label)
+
+
+def frames_of(index: PacketIndex, part: Range | None) -> range:
+    """Return the frames of a range.
+
+    Raises:
+        FrameRangeError: the video has none of them.
+    """
+    times, count = index.timestamps, len(index)
+    first, end = 0, count
+    if part is not None:
+        first = part.start_frame if part.start_frame is not None else 0
+        end = part.end_frame if part.end_frame is not None else count
+        if part.start_s is not None:
+            first = int(times.searchsorted(part.start_s - _RANGE_S))
+        if part.end_s is not None:
+            end = int(times.searchsorted(part.end_s - _RANGE_S))
+    if not 0 <= first < min(end, count):
+        raise index.range_error(f"the range {part}", f"0 to {count - 1}")
+    return range(first, min(end, count))
+
+
+class CopyRun:
+    """Copies of a list of videos into a folder.
+
+    What is finished is recorded line by line, so that another run with the same settings continues. A copy is made
+    again if its source has changed or its file is gone.
+
+    Args:
+        folder: the folder of copies.
+        settings: size, key frames, codec and quality.
+        cache_dir: folder of the indexes.
+
+    Raises:
+        OutputError: the folder cannot be created, or holds copies of other settings.
+    """
+
+    def __init__(self, folder: Path, settings: CopySettings, *, cache_dir: str | None) -> None:
+        self._folder, self._settings, self._cache_dir = folder, settings, cache_dir
+        self._lock = threading.Lock()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"the folder cannot be created ({error.strerror})", source=str(folder)
+            ) from error
+        self._done = self._recorded()
+
+    def run(
+        self, jobs: Seq[CopyJob], threads: int, tell: Callable[[CopyJob, Copied | SeqpipeError | None], None]
+    ) -> list[CopyJob]:
+        """Make copies, and write the manifest of those that exist.
+
+        Args:
+            jobs: the copies.
+            threads: copies that are made at the same time.
+            tell: called with each job and what became of it; None if it was finished before.
+
+        Returns:
+            The jobs whose copies exist.
+        """
+        workers = Workers(threads, "seqpipe_copy")
+        made = []
+        try:
+            for job, future in [(job, workers.submit(partial(self._copy, job))) for job in jobs]:
+                result = future.result()
+                tell(job, result)
+                if not isinstance(result, SeqpipeError):
+                    made.append(job)
+        finally:
+            workers.close()
+        write_durably(self._folder / _MANIFEST, _table(made).encode())
+        return made
+
+    def _copy(self, job: CopyJob) -> Copied | SeqpipeError | None:
+        try:
+            source = open_source(job.entry.name)
+            key = self._key(job, source)
+            if self._done.get(job.out) == key and (self._folder / job.out).exists():
+                return None
+            index = open_index(source, cache_dir=self._cache_dir)
+            target = self._folder / job.out
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copied = transcode(source, index, target, self._settings, frames=frames_of(index, job.entry.part))
+        except SeqpipeError as error:
+            return error
+        except OSError as error:
+            return OutputError(f"the copy cannot be written ({error.strerror})", source=job.out)
+        self._record({"out": job.out, "key": key, **vars(copied)})
+        return copied
+
+    def _key(self, job: CopyJob, source: Source) -> list[Any]:
+        """Return what a copy depends on, as JSON gives it back."""
+        stamp = source.stamp()
+        part = job.entry.part
+        ends = None if part is None else [part.start_frame, part.end_frame, part.start_s, part.end_s]
+        return [job.entry.name, None if stamp is None else list(stamp), ends, vars(self._settings)]
+
+    def _recorded(self) -> dict[str, Any]:
+        path = self._folder / _RECORD
+        if not path.exists():
+            return {}
+        done: dict[str, Any] = {}
+        for line in path.read_text("utf-8").splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:  # the last line of a run that was killed
+                continue
+            done[value["out"]] = value["key"]
+        others = [key[3] for key in done.values() if key[3] != vars(self._settings)]
+        if others:
+            raise OutputError(
+                f"the folder holds copies of other settings: {others[0]}",
+                source=str(self._folder),
+                advice="Choose another folder, or delete this one",
+            )
+        return done
+
+    def _record(self, values: Mapping[str, Any]) -> None:
+        with self._lock, (self._folder / _RECORD).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _table(jobs: Seq[CopyJob]) -> str:
+    """Return the manifest: paths, labels and further columns; ranges are files of their own."""
+    names = list(dict.fromkeys(name for job in jobs for name in job.entry.fields))
+    labeled = any(job.label is not None for job in jobs)
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["path", *["label"] * labeled, *names])
+    for job in jobs:
+        values = [_text(job.entry.fields.get(name, "")) for name in names]
+        rows.writerow([job.out, *[job.label or "-1"] * labeled, *values])
+    return text.getvalue()
+
+
+def _text(value: Any) -> str:
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    return json.dumps(plain) if isinstance(plain, (list, dict)) else str(plain)
+
+
+def sampled(
+    jobs: Seq[CopyJob], count: int, cache_dir: str | None
+) -> Iterator[tuple[CopyJob, Source, PacketIndex]]:
+    """Yield jobs spread evenly over a list whose videos can be opened."""
+    step = max(1, len(jobs) // count)
+    found = 0
+    for job in jobs[::step]:
+        try:
+            source = open_source(job.entry.name)
+            yield job, source, open_index(source, cache_dir=cache_dir)
+            found += 1
+        except SourceError:
+            continue
+        if found == count:
+            return

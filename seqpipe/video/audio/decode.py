@@ -1,0 +1,157 @@
+"""Decoding of a track in blocks of packets, each by a decoder that has seen the packets before it alone.
+
+Decoders of sound depend on all packets before (prediction in Opus, noise substitution in AAC), by less and less. Each
+block starts with a new decoder and some packets before the block, whose samples are left out; so a block's samples
+depend on nothing else, and any range of them is equal to that range of the whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import av.error
+import numpy as np
+from av.codec.context import CodecContext
+
+from ...errors import SourceError
+from ..av_packet import av_packet, set_extradata
+from ..probe.probe import Demuxer
+from ..source.source import Source
+from .samples import SampleArray
+from .track import AudioTrack, set_up_decoder
+
+if TYPE_CHECKING:
+    import av
+
+__all__ = ["BlockDecoder"]
+
+_BLOCK: Final = 32  # packets
+# Opus needs 80 ms (RFC 7845, 4.6), MP3 what its bit reservoir may refer to, AAC the frame before.
+_BEFORE_PACKETS, _BEFORE_S = 8, 0.08
+_KEPT_BLOCKS: Final = 8
+_FULL_SCALE: Final = {"u8": 2.0**7, "s16": 2.0**15, "s32": 2.0**31, "s64": 2.0**63}
+
+
+class BlockDecoder:
+    """Decodes ranges of a track; keeps the blocks that it decoded last.
+
+    Args:
+        source: the file.
+        track: the track.
+    """
+
+    def __init__(self, source: Source, track: AudioTrack) -> None:
+        self._source, self._track = source, track
+        self._blocks: OrderedDict[int, list[SampleArray | None]] = OrderedDict()
+
+    def read(self, begin: int, end: int) -> SampleArray:
+        """Return samples by position, of shape (channels, end - begin); gaps are zero.
+
+        Raises:
+            SourceError: the source cannot be read.
+        """
+        track = self._track
+        result = np.zeros((track.info.channels, end - begin), np.float32)
+        ends = track.begin + track.keep
+        first = int(np.searchsorted(ends, begin, side="right"))
+        last = int(np.searchsorted(track.begin, end, side="left"))
+        for block in range(first // _BLOCK, -(-last // _BLOCK)):
+            for number, samples in enumerate(self._block(block), block * _BLOCK):
+                if samples is not None and first <= number < last:
+                    at = int(track.begin[number]) - begin
+                    left, right = max(0, at), min(end - begin, at + samples.shape[1])
+                    if left < right:
+                        result[:, left:right] = samples[:, left - at : right - at]
+        return result
+
+    def _block(self, block: int) -> list[SampleArray | None]:
+        """Return what each packet of a block gives; None where it gives nothing."""
+        kept = self._blocks
+        if block in kept:
+            kept.move_to_end(block)
+        else:
+            kept[block] = self._decoded(block * _BLOCK, min(len(self._track.begin), (block + 1) * _BLOCK))
+            while len(kept) > _KEPT_BLOCKS:
+                kept.popitem(last=False)
+        return kept[block]
+
+    def _decoded(self, begin: int, end: int) -> list[SampleArray | None]:
+        track = self._track
+        early = max(0, begin - _BEFORE_PACKETS)
+        time = track.begin[begin] - _BEFORE_S * track.info.sample_rate
+        while early and track.begin[early] > time:
+            early -= 1
+        outputs: list[list[SampleArray]] = [[] for _ in range(end - early)]
+        with self._decoder() as decode:
+            for number, data in enumerate(track.packets(self._source, range(early, end))):
+                for frame in decode(number, data):
+                    outputs[_packet_of(frame, number, end - early)].append(self._samples(frame))
+        result: list[SampleArray | None] = []
+        for number, parts in enumerate(outputs[begin - early :], begin):
+            skip, keep = int(track.skip[number]), int(track.keep[number])
+            whole = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0] if parts else None
+            result.append(None if whole is None or not keep else whole[:, skip : skip + keep])
+        return result
+
+    @contextlib.contextmanager
+    def _decoder(self) -> Iterator[Callable[[int, bytes], list[Any]]]:
+        """Open a decoder; it is called with the number of a packet and its bytes, and returns frames."""
+        track, demuxer = self._track, None
+        if track.direct:
+            context = cast("av.AudioCodecContext", CodecContext.create(track.info.codec, "r"))
+            set_extradata(context, track.extradata)
+            context.sample_rate, context.layout = track.info.sample_rate, track.info.layout
+        else:
+            # some decoders need properties that PyAV cannot set
+            demuxer = Demuxer(self._source)
+            streams = demuxer.container.streams.audio
+            context = next(one for one in streams if one.index == track.info.number).codec_context
+        set_up_decoder(context)
+
+        def decode(number: int, data: bytes) -> list[Any]:
+            packet = av_packet(data)
+            packet.pts = packet.dts = number
+            try:
+                return list(context.decode(packet))
+            except av.error.InvalidDataError:  # its place on the clock is silent
+                return []
+
+        try:
+            yield decode
+        finally:
+            if demuxer is not None:
+                demuxer.close()
+
+    def _samples(self, frame: av.AudioFrame) -> SampleArray:
+        """Return the samples of a decoded frame as float32 of shape (channels, samples)."""
+        info = self._track.info
+        channels = frame.layout.nb_channels
+        if frame.sample_rate != info.sample_rate or channels != info.channels:
+            raise SourceError(
+                f"its sound changes to {frame.sample_rate} Hz with {channels} channels within the stream",
+                source=self._source.name,
+                allowed=f"{info.sample_rate} Hz with {info.channels} channels, as at its start",
+                advice="Convert its sound with ffmpeg first",
+            )
+        name = frame.format.name
+        if name == "fltp":  # most codecs; FFmpeg's planes are longer than the samples
+            planes = [np.frombuffer(memoryview(plane), np.float32, frame.samples) for plane in frame.planes]
+            return planes[0][None] if channels == 1 else np.stack(planes)
+        values = frame.to_ndarray()
+        if not name.endswith("p"):
+            values = values.reshape(-1, channels).T
+        kind = name.removesuffix("p")
+        if kind in ("flt", "dbl"):
+            return values.astype(np.float32)
+        if kind == "u8":
+            values = values.astype(np.int16) - 128
+        return values.astype(np.float32) * np.float32(1 / _FULL_SCALE[kind])
+
+
+def _packet_of(frame: Any, fed: int, count: int) -> int:
+    """Return the packet that a frame was decoded from: by its time, if the decoder passes times on."""
+    number = fed if frame.pts is None else int(frame.pts)
+    return number if 0 <= number < count else fed

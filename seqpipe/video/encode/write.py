@@ -1,0 +1,332 @@
+"""Writing of sequences as video files, with their times, their colors and sound."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import av
+import av.error
+import av.filter
+import numpy as np
+from av.video.reformatter import ColorRange, VideoReformatter
+
+from ...core.param import Param, check_path
+from ...core.whole_file import replacing
+from ...errors import OutputError, ParameterError, described_type
+from ...sequence import Sequence
+from ..audio.samples import AudioSamples
+from ..convert.swscale import reformat_colors
+from .codecs import GOP, QUALITY, Encoder, FileFormat, encoder_of, format_of
+
+__all__ = ["write_video"]
+
+FPS: Final = Param(
+    name="fps", doc="Frames per second", kind=float, lo=0.001, hi=1000, unit="Hz", optional=True
+)
+_TICKS: Final = 90_000
+_BT709: Final = 1  # code of matrix, primaries and transfer in H.273
+_MODES: Final = {1: "gray", 3: "rgb24", 4: "rgba"}
+_CHUNK: Final = 1024
+
+
+def write_video(
+    path: str | os.PathLike[str],
+    sequence: Sequence | Iterable[Sequence],
+    *,
+    fps: float | None = None,
+    codec: str | None = None,
+    quality: float | None = None,
+    gop: int | None = None,
+    audio: AudioSamples | None = None,
+) -> int:
+    """Write frames as a video, beside ``path`` and renamed once it is complete.
+
+    Colors are BT.709 of limited range and tagged as such, so that they are read back with the same matrix and range.
+    H.264, HEVC and AV1 have even sides: an odd last row or column is repeated. Frames keep their times, counted from
+    the first one.
+
+    Args:
+        path: the file, whose suffix is the format: ``.mp4``, ``.mov``, ``.mkv``, ``.webm``, ``.gif``, ``.webp``
+            (animated) or ``.apng``.
+        sequence: frames of uint8 with 1 (gray), 3 (RGB) or 4 (RGBA) channels; or consecutive sequences of one size,
+            which are taken one after the other. WebM (VP9), WebP and APNG store alpha.
+        fps: frames per second; None for the times of the frames.
+        codec: "h264", "hevc", "av1" or "vp9"; None for the first one that the format holds.
+        quality: quality of lossy codecs, 0 to 100; None for 65, which is nearly without visible loss. For H.264 and
+            HEVC it is ``crf = 51 · (1 - quality / 100)``, for VP9 and AV1 of 63, for WebP its own quality.
+        gop: frames from one key frame to the next; None for the encoder's choice.
+        audio: sound that begins with the first frame: AAC, in WebM and Matroska Opus.
+
+    Returns:
+        The number of frames.
+
+    Raises:
+        ParameterError: an argument is out of bounds, or the frames do not fit the format.
+        BackendError: FFmpeg's build has no such encoder.
+        OutputError: the file cannot be written, or there are no frames.
+    """
+    target = Path(check_path("path", path))
+    form = format_of(target)
+    encoder = encoder_of(form, codec)
+    settings = encoder.settings(QUALITY.check(quality), GOP.check(gop))
+    rate = FPS.check(fps)
+    if audio is not None and not isinstance(audio, AudioSamples):
+        raise ParameterError(
+            f"audio is {described_type(audio)}", allowed="AudioSamples, as video.audio() gives"
+        )
+    if audio is not None and not form.sound:
+        raise ParameterError(f"{form.name} files hold no sound", source=str(target), allowed="audio=None")
+    sequences = [sequence] if isinstance(sequence, Sequence) else sequence
+    try:
+        with (
+            replacing(target) as part,
+            closing(_Writer(part, target.name, form, encoder, settings, audio)) as writer,
+        ):
+            for pixels, time in _timed(sequences, rate):
+                writer.add(pixels, time)
+            return writer.end()
+    except (av.error.FFmpegError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise OutputError(
+            f"the video cannot be written ({reason})",
+            source=str(target),
+            advice="Check that the folder exists, may be written and has room",
+        ) from error
+
+
+def _timed(sequences: Iterable[Sequence], fps: float | None) -> Iterator[tuple[Any, Fraction]]:
+    """Yield the pixels of each frame, of layout HWC, with its time from the first one on."""
+    first: float | None = None
+    count, last = 0, Fraction(-1)
+    exact = None if fps is None else Fraction(fps).limit_denominator(1001)
+    for sequence in sequences:
+        pixels = _pixels(sequence)
+        times = sequence.timestamps
+        if exact is None and (times is None or np.isnan(times).any()):
+            raise ParameterError(
+                "the frames have no times" if times is None else "padded frames have no times",
+                source=sequence.source,
+                allowed="fps=…, or frames with timestamps",
+            )
+        for number, frame in enumerate(pixels):
+            if exact is not None:
+                yield frame, count / exact
+            else:
+                assert times is not None
+                first = float(times[0]) if first is None else first
+                time = Fraction(round((float(times[number]) - first) * _TICKS), _TICKS)
+                if time <= last:
+                    raise ParameterError(
+                        f"the time of frame {count} is not later than that of the one before",
+                        source=sequence.source,
+                        advice="Pass fps=… for frames that are not in the order of their times",
+                    )
+                last = time
+                yield frame, time
+            count += 1
+
+
+def _pixels(sequence: Sequence) -> Any:
+    """Return the pixels of a sequence with axes FHWC."""
+    if not isinstance(sequence, Sequence):
+        raise ParameterError(f"sequence is {described_type(sequence)}", allowed="a Sequence, or several")
+    pixels, layout = sequence.numpy(), sequence.layout
+    if "F" not in layout and "D" not in layout:
+        pixels, layout = pixels[None], f"F{layout}"
+    if (
+        set(layout) != set("FHWC")
+        or pixels.dtype != np.uint8
+        or pixels.shape[layout.index("C")] not in _MODES
+    ):
+        raise ParameterError(
+            f"{layout} of {pixels.dtype} with shape {pixels.shape} is no video",
+            source=sequence.source,
+            allowed="frames FHWC of uint8 with 1, 3 or 4 channels",
+            advice="Read frames with OutputSpec(dtype='uint8')",
+        )
+    return np.moveaxis(pixels, [layout.index(axis) for axis in "FHWC"], range(4))
+
+
+class _Writer:
+    """Encodes frames and sound in the order of their times."""
+
+    def __init__(
+        self,
+        part: Path,
+        name: str,
+        form: FileFormat,
+        encoder: Encoder,
+        settings: dict[str, str],
+        audio: AudioSamples | None,
+    ) -> None:
+        self._name, self._form, self._encoder, self._settings = name, form, encoder, settings
+        self._container = av.open(str(part), "w", format=form.name, container_options=dict(form.options))
+        self._stream: Any = None
+        self._audio = audio
+        self._sound: _Sound | None = None
+        self._shape: tuple[int, ...] = ()
+        self._pending: tuple[Any, Fraction] | None = None
+        self._palette: _Palettes | None = None
+        self._reformatter = VideoReformatter()
+        self.count = 0
+
+    def add(self, pixels: Any, time: Fraction) -> None:
+        """Encode a frame, once the next one tells how long it is shown."""
+        if self._pending is not None:
+            self._encode(*self._pending, time - self._pending[1])
+        self._pending = pixels, time
+
+    def end(self) -> int:
+        """Encode what is left, and return the number of frames."""
+        if self._pending is None:
+            raise OutputError(
+                "a video without frames cannot be written", source=self._name, allowed="one frame or more"
+            )
+        self._encode(*self._pending, self._step if self.count else Fraction(1, 30))
+        if self._sound is not None:
+            self._sound.until(None)
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+        return self.count
+
+    def close(self) -> None:
+        """Close the file."""
+        self._container.close()
+
+    def _encode(self, pixels: Any, time: Fraction, step: Fraction) -> None:
+        if self._stream is None:
+            self._begin(pixels, step)
+        elif pixels.shape != self._shape:
+            raise ParameterError(
+                f"frame {self.count} has shape {pixels.shape}",
+                source=self._name,
+                allowed=f"{self._shape}, as the first",
+            )
+        self._step = step
+        frame = av.VideoFrame.from_ndarray(self._evened(pixels), _MODES[pixels.shape[2]])
+        frame.pts, frame.time_base = round(time / self._stream.time_base), self._stream.time_base
+        frame = self._converted(frame)
+        if self._sound is not None:
+            self._sound.until(float(time))
+        self._container.mux(self._stream.encode(frame))
+        self.count += 1
+
+    def _begin(self, pixels: Any, step: Fraction) -> None:
+        encoder, channels = self._encoder, pixels.shape[2]
+        if channels == 4 and not encoder.alpha:
+            raise ParameterError(
+                f"{encoder.name} stores no alpha, and the frames have 4 channels",
+                source=self._name,
+                allowed=".webm (vp9), .webp, .apng",
+                advice="Drop the channel, or choose one of these",
+            )
+        self._shape = pixels.shape
+        if encoder.name == "libsvtav1":
+            os.environ.setdefault("SVT_LOG", "1")  # errors alone: it tells its settings on stderr
+        height, width = self._evened(pixels).shape[:2]
+        stream: Any = self._container.add_stream(encoder.name, rate=(1 / step).limit_denominator(1001))
+        stream.width, stream.height = width, height
+        stream.pix_fmt = encoder.alpha if channels == 4 else encoder.form
+        ticks = Fraction(1, 100) if encoder.form == "pal8" else Fraction(1, _TICKS)
+        stream.time_base = stream.codec_context.time_base = ticks
+        stream.options = self._settings
+        if encoder.name == "libx265" and self._form.name in ("mp4", "mov"):
+            stream.codec_context.codec_tag = "hvc1"
+        if stream.pix_fmt.startswith("yuv"):
+            context = stream.codec_context
+            context.colorspace = context.color_primaries = context.color_trc = _BT709
+            context.color_range = int(ColorRange.MPEG)
+        self._stream = stream
+        if encoder.form == "pal8":
+            self._palette = _Palettes(width, height, ticks)
+        if self._audio is not None:
+            self._sound = _Sound(self._container, self._form.sound, self._audio)
+
+    def _evened(self, pixels: Any) -> Any:
+        odd = [side % 2 if self._encoder.even else 0 for side in pixels.shape[:2]]
+        pixels = np.pad(pixels, [(0, odd[0]), (0, odd[1]), (0, 0)], mode="edge") if any(odd) else pixels
+        return np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+
+    def _converted(self, frame: av.VideoFrame) -> av.VideoFrame:
+        """Return a frame in the encoder's pixel format."""
+        if self._palette is not None:
+            return self._palette.applied(frame)
+        form = self._stream.pix_fmt
+        pts, base = frame.pts, frame.time_base
+        if form.startswith("yuv"):
+            frame = reformat_colors(self._reformatter, frame, form)
+        elif frame.format.name != form:
+            frame = self._reformatter.reformat(frame, format=form)
+        frame.pts, frame.time_base = pts, base
+        return frame
+
+
+class _Palettes:
+    """Conversion to 256 colors, of which each frame has its own."""
+
+    def __init__(self, width: int, height: int, ticks: Fraction) -> None:
+        graph = self._graph = av.filter.Graph()
+        self._source = graph.add_buffer(
+            width=width, height=height, format=av.VideoFormat("rgb24"), time_base=ticks
+        )
+        split = graph.add("split")
+        colors = graph.add("palettegen", "stats_mode=single:reserve_transparent=0")
+        use = graph.add("paletteuse", "new=1:dither=sierra2_4a")
+        self._sink = graph.add("buffersink")
+        self._source.link_to(split)
+        split.link_to(use, 0, 0)
+        split.link_to(colors, 1, 0)
+        colors.link_to(use, 0, 1)
+        use.link_to(self._sink)
+        graph.configure()
+        self._reformatter = VideoReformatter()
+
+    def applied(self, frame: av.VideoFrame) -> av.VideoFrame:
+        """Return a frame in 256 colors."""
+        pts, base = frame.pts, frame.time_base
+        if frame.format.name != "rgb24":
+            frame = self._reformatter.reformat(frame, format="rgb24")
+            frame.pts, frame.time_base = pts, base
+        self._source.push(frame)
+        result: Any = self._sink.pull()
+        result.pts, result.time_base = pts, base
+        return result  # type: ignore[no-any-return]
+
+
+class _Sound:
+    """Encodes sound beside the frames, beginning with the first one."""
+
+    def __init__(self, container: Any, encoders: tuple[str, ...], audio: AudioSamples) -> None:
+        available = av.codec.codecs_available
+        name = next((one for one in encoders if one in available), encoders[0])
+        rate = 48_000 if name == "libopus" else audio.sample_rate
+        layout = av.AudioLayout(
+            {1: "mono", 2: "stereo", 6: "5.1"}.get(audio.channels, f"{audio.channels}c")
+        ).name
+        self._container, self._layout, self._audio = container, layout, audio
+        self._stream = container.add_stream(name, rate=rate, layout=layout)
+        self._resampler = av.AudioResampler(self._stream.format.name, layout, rate)
+        self._at = 0
+
+    def until(self, seconds: float | None) -> None:
+        """Encode the sound before a time; None for all that is left."""
+        samples, rate = self._audio.samples, self._audio.sample_rate
+        end = samples.shape[1] if seconds is None else min(samples.shape[1], int(seconds * rate) + _CHUNK)
+        while self._at < end:
+            chunk = np.ascontiguousarray(samples[:, self._at : self._at + _CHUNK])
+            frame = av.AudioFrame.from_ndarray(chunk, "fltp", self._layout)
+            frame.sample_rate, frame.pts, frame.time_base = rate, self._at, Fraction(1, rate)
+            self._at += chunk.shape[1]
+            self._mux(frame)
+        if seconds is None:
+            self._mux(None)
+            self._container.mux(self._stream.encode(None))
+
+    def _mux(self, frame: Any) -> None:
+        for one in self._resampler.resample(frame):
+            self._container.mux(self._stream.encode(one))
