@@ -18,7 +18,7 @@ from ..sequence import Sequence
 from ..video.device import parse_device
 from .encoders import Content, Encoder, EncoderSetup, encoder
 
-__all__ = ["Member", "MemberEncoder", "SampleFiles"]
+__all__ = ["MemberEncoder", "SampleFiles", "SampleMember"]
 
 ResultT = TypeVar("ResultT")
 
@@ -29,7 +29,7 @@ _PACKED: Final = ("npy", "nii.gz")
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class SampleMember:
     """A file of a sample.
 
     Attributes:
@@ -59,7 +59,7 @@ class SampleFiles:
 
     index: int
     source: str = ""
-    members: Seq[Member] = ()
+    members: Seq[SampleMember] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
 
@@ -123,7 +123,7 @@ class MemberEncoder:
                 source="write",
                 allowed=", ".join(parts),
             )
-        members, values = list[Member](), dict[str, Any]()
+        members, values = list[SampleMember](), dict[str, Any]()
         for name, value in chosen.items():
             files = list(self._members(name, value))
             if files:
@@ -133,7 +133,7 @@ class MemberEncoder:
         return SampleFiles(index, source, members, values)
 
     def encoded(
-        self, samples: Seq[SampleFiles], deliver: Callable[[SampleFiles, Member, Content], ResultT]
+        self, samples: Seq[SampleFiles], deliver: Callable[[SampleFiles, SampleMember, Content], ResultT]
     ) -> list[tuple[SampleFiles, list[ResultT]]]:
         """Encode samples, and hand the contents of their files on.
 
@@ -150,7 +150,7 @@ class MemberEncoder:
             for sample in samples
         ]
 
-    def _contents(self, members: Seq[Member]) -> list[Content]:
+    def _contents(self, members: Seq[SampleMember]) -> list[Content]:
         """Return the content of the file of each member, in order; several frames at a time where a GPU encodes."""
         pictures = [
             one for one in members if one.ending == self._format and isinstance(one.content, Sequence)
@@ -165,10 +165,10 @@ class MemberEncoder:
             for one in members
         ]
 
-    def _members(self, name: str, value: Any) -> Iterator[Member]:
+    def _members(self, name: str, value: Any) -> Iterator[SampleMember]:
         """Return the files of a part; none for one whose values go into the sample's row."""
         if isinstance(value, Flow):
-            yield Member(name, None, "npy", value.array)
+            yield SampleMember(name, None, "npy", value.array)
             return
         is_label = isinstance(value, Labels)
         if isinstance(value, (Image, Labels)):
@@ -181,30 +181,30 @@ class MemberEncoder:
         data = value.array if isinstance(value, (Points, Boxes)) else value
         data = data.data if isinstance(data, Metadata) else data
         if getattr(data, "size", 0) > _INLINE and hasattr(data, "dtype") and data.dtype.kind in "biuf":
-            yield Member(name, None, "npy", data)
+            yield SampleMember(name, None, "npy", data)
 
-    def _of_sequence(self, name: str, sequence: Sequence, *, is_label: bool) -> Iterator[Member]:
+    def _of_sequence(self, name: str, sequence: Sequence, *, is_label: bool) -> Iterator[SampleMember]:
         if self._format == "nii.gz" and axis(sequence.layout, "D") is not None:
-            yield Member(name, None, "nii.gz", sequence)
+            yield SampleMember(name, None, "nii.gz", sequence)
             return
         if self._format in _PACKED:
-            yield Member(name, None, "npy", sequence)
+            yield SampleMember(name, None, "npy", sequence)
             return
         ending = self._format
         if is_label:
             fits = sequence.dtype in (np.uint8, np.uint16, np.bool_)
             if not fits or sequence.layout == "FDHWC":
-                yield Member(name, None, "npy", sequence)
+                yield SampleMember(name, None, "npy", sequence)
                 return
             ending = "png"
         else:
             self._check(name, sequence)
         frames = frame_axis(sequence.layout)
         if frames is None or (sequence.layout[frames] == "F" and len(sequence) == 1):
-            yield Member(name, None, ending, _as_picture(sequence if frames is None else sequence[0]))
+            yield SampleMember(name, None, ending, _as_picture(sequence if frames is None else sequence[0]))
             return
         for position, frame in enumerate(sequence):
-            yield Member(name, position, ending, _as_picture(frame))
+            yield SampleMember(name, position, ending, _as_picture(frame))
 
     def _check(self, name: str, sequence: Sequence) -> None:
         """Check that the format holds a part's frames."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..errors import ParameterError
-from .members import Member, SampleFiles
+from .members import SampleFiles, SampleMember
 from .pattern import Pattern
 
 __all__ = ["SAMPLE_FIELDS", "SampleNames"]
@@ -101,7 +101,7 @@ class SampleNames:
         """Return the name of a sample in shards."""
         return self._pattern.name(self._values(sample.index), sample.source)
 
-    def file(self, sample: SampleFiles, member: Member) -> str:
+    def file(self, sample: SampleFiles, member: SampleMember) -> str:
         """Return the name of a file, relative to the output folder.
 
         Without ``{position}`` in the pattern, the frames of a sample are files in a folder; without ``{part}``, the

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 from ..core.param import Param, choice
 from .encoders import Content
 from .job import WriteJob
-from .members import Member, MemberEncoder, SampleFiles
+from .members import MemberEncoder, SampleFiles, SampleMember
 from .names import SampleNames
 from .parallel import grouped, mapped
 from .shards import ParquetShard, Shard, TarShard
@@ -147,7 +147,7 @@ class SampleWriter:
         self._job.finish_unit(unit, rows)
         return rows
 
-    def _store(self, sample: SampleFiles, member: Member, content: Content) -> tuple[str, int]:
+    def _store(self, sample: SampleFiles, member: SampleMember, content: Content) -> tuple[str, int]:
         assert isinstance(self._names, SampleNames)
         name = self._names.file(sample, member)
         return name, self._job.store.write(name, content)
@@ -212,7 +212,7 @@ class _UntilError:
             yield result
 
 
-def _encode(sample: SampleFiles, member: Member, content: Content) -> bytes:  # noqa: ARG001  as _store
+def _encode(sample: SampleFiles, member: SampleMember, content: Content) -> bytes:  # noqa: ARG001  as _store
     buffer = io.BytesIO()
     content(buffer)
     return buffer.getvalue()
