@@ -24,7 +24,7 @@ from ..plan.plan import Job
 from ..probe.info import StreamInfo
 from .backend import DecodeBackend, ReaderContext
 from .children import Children, children
-from .fill import FusedDecoder
+from .fused_decode import FusedDecoder
 
 __all__ = ["CpuShare", "WorkSplit", "gpu_decode_backends", "gpu_reader_context", "mixed_cpu_workers"]
 
