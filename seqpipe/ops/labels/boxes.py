@@ -420,8 +420,6 @@ def _sides(boxes: FloatArray) -> FloatArray:
     return result
 
 
-X = TypeVar("X")
-
 _MATRICES: Final = {"M": (2, 2), "MT": (2, 3)}
 
 

@@ -354,9 +354,6 @@ def _plain(value: Any, size: int) -> Any:
     return np.asarray(value, np.float32) if size else np.float32(value)
 
 
-X = TypeVar("X")
-
-
 @dataclass(frozen=True)
 class VolumeChain(Deferrable):
     """Consecutive operators on volumes in a chain; adjacent geometric ones are fused into one gather.
