@@ -2,8 +2,8 @@
 
 Geometric operators define a mapping from voxels of the result to voxels of the input; neighbors in a chain are composed
 into one mapping, and each part is gathered once (``gather3.c``, ``gather3.cu`` in ``cuda``, or NumPy).
-``plan`` determines the steps of a sample before any voxel is read, ``cpu`` runs them on the CPU sample by sample, and
-``gpu`` on a GPU in common launches for all samples of a call; there, intensity operators are ``stages`` of
+``plan`` determines the steps of a sample before any voxel is read; each step runs itself on the CPU, and ``gpu`` runs
+them on a GPU, in common launches for all samples of a call. There, intensity operators are stages (``channels``) of
 ``intensity3.cu``, or their NumPy implementation on CuPy arrays.
 Intensity operators change images only. May import the operator model (``core``, ``call``, ``cuda``), and of other
 families ``noise``, for its random numbers.
