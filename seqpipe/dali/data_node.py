@@ -186,6 +186,20 @@ class DataNode(ops.DataNode):
         values: list[Any] = [one if isinstance(one, Absent) else value_of(one) for one in operands]
         return self._compute(values, run)
 
+    def get(self) -> Any:
+        """Return the batch as a list of tensors, in debug mode.
+
+        Raises:
+            ParameterError: the pipeline is not in debug mode.
+        """
+        if self.pipeline is None or not self.pipeline.computes:
+            raise ParameterError(
+                f"get() of {self}, whose values are computed later",
+                source="DataNode",
+                advice="Declare the pipeline with @pipeline_def(debug=True) to see values in its definition",
+            )
+        return self.pipeline.batch_of(self)
+
     def gpu(self) -> DataNode:
         """Return the node's value on the pipeline's GPU; unchanged on machines without a driver."""
         if self.device == "gpu":

@@ -74,6 +74,8 @@ class Pipeline(TakesTurns, PipelineDescription):
     in_turn = ("build", "run", "schedule_run", "outputs", "next_batch", "checkpoint")
     is_draft = False
     """Whether it only stands for a pipeline that is not known yet."""
+    computes = False
+    """Whether operators compute when they are called, in debug mode."""
 
     def __init__(
         self,
@@ -132,6 +134,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         self._caller = ""
         self.attached_nodes: dict[DataNode, DataNode] = {}
         self.scope: Any = None
+        self.anonymous = 0
 
     def __enter__(self) -> Pipeline:
         push_pipeline(self)
