@@ -22,7 +22,7 @@ def _find(group: str, name: str) -> Any:
     if row is not None:
         return _function(full_name, row)
     if name in groups_in(group):
-        return OperatorGroup(full_name, _find)
+        return OperatorGroup(full_name, _find, str, "fn")
     module = f"seqpipe.dali.fn{'.' if group else ''}{group}"
     raise AttributeError(f"module {module!r} has no operator {name!r}, and neither has DALI 2.4")
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..errors import ParameterError
 from .call import call_operator
-from .table import OperatorGroup, groups_in, operators_in, row_of
+from .table import OperatorGroup, class_name, groups_in, operators_in, row_of
 
 __all__ = ["Compose"]
 
@@ -74,10 +74,6 @@ class Compose:
         return inputs[0]
 
 
-def _class_name(operator: str) -> str:
-    return "".join(part.capitalize() for part in operator.split("_"))
-
-
 def _find(group: str, name: str) -> Any:
     """Return a class or a subgroup of a group; "" for the module itself.
 
@@ -93,7 +89,7 @@ def _find(group: str, name: str) -> Any:
             }
             return type(name, (_Operator,), namespace)
     if name in groups_in(group):
-        return OperatorGroup(full_name, _find, _class_name)
+        return OperatorGroup(full_name, _find, class_name, "ops")
     raise AttributeError(f"module 'seqpipe.dali.ops' has no operator {full_name}")
 
 
@@ -104,4 +100,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*map(_class_name, operators_in("")), *groups_in(""), *__all__})
+    return sorted({*map(class_name, operators_in("")), *groups_in(""), *__all__})

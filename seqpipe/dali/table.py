@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 
 from ..core.plugins import load_plugins
@@ -33,7 +34,16 @@ from .operators import (
 from .operators.displacement import displaced, jitter, remap, sphere, water
 from .operators.transforms import combined, transform
 
-__all__ = ["ALIASES", "ROWS", "OperatorGroup", "groups_in", "known_names", "operators_in", "row_of"]
+__all__ = [
+    "ALIASES",
+    "ROWS",
+    "OperatorGroup",
+    "class_name",
+    "groups_in",
+    "known_names",
+    "operators_in",
+    "row_of",
+]
 
 _DECODING: Final = (
     *("affine", "cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type"),
@@ -360,24 +370,33 @@ def groups_in(group: str) -> list[str]:
     return sorted({name.partition(".")[0] for name in inside if "." in name})
 
 
-class OperatorGroup:
-    """A submodule of ``fn`` or ``ops``, such as ``fn.readers``.
+def class_name(operator: str) -> str:
+    """Return the name of an operator's class."""
+    return "".join(part.capitalize() for part in operator.split("_"))
+
+
+class OperatorGroup(ModuleType):
+    """A submodule of ``fn``, ``ops`` or dynamic mode, such as ``fn.readers``, which can also be imported.
 
     Args:
         name: name of the group, with the groups that it is in.
         find: returns an attribute by the name of the group and its own.
         attribute_name: returns the attribute's name of an operator.
+        module: the module of :mod:`seqpipe.dali` that has the group.
     """
 
     def __init__(
-        self, name: str, find: Callable[[str, str], Any], attribute_name: Callable[[str], str] = str
+        self, name: str, find: Callable[[str, str], Any], attribute_name: Callable[[str], str], module: str
     ) -> None:
-        self.__name__ = name
-        self._find, self._attribute_name = find, attribute_name
+        super().__init__(f"seqpipe.dali.{module}.{name}")
+        self._group, self._find, self._attribute_name = name, find, attribute_name
+        self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        return self._find(self.__name__, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._find(self._group, name)
 
     def __dir__(self) -> list[str]:
-        operators = map(self._attribute_name, operators_in(self.__name__))
-        return sorted({*operators, *groups_in(self.__name__)})
+        operators = map(self._attribute_name, operators_in(self._group))
+        return sorted({*operators, *groups_in(self._group)})
