@@ -11,6 +11,7 @@ from ..ops import REGISTRY
 from .call import BORDERS, Row
 from .operators import (
     arrays,
+    audio,
     boxes,
     coco,
     decoders,
@@ -81,7 +82,11 @@ _WINDOWS: Final = (
 _BY_OPENCV: Final = "OpenCV computes it on the CPU, also with device='gpu'"
 
 _LIST: Final = (
-    Row("audio_decoder", why=_OTHER_DATA),
+    Row(
+        "audio_resample",
+        build=audio.resample,
+        note="values within 1 % of the largest of DALI's, whose filter is rounded otherwise",
+    ),
     Row("batch_permutation", build=random_numbers.batch_permutation),
     Row("bbox_rotate", build=rotation.rotate_boxes),
     Row("box_encoder", build=boxes.box_encoder),
@@ -109,7 +114,7 @@ _LIST: Final = (
         build=decoders.decode_video,
         accept=_DECODING,
     ),
-    Row("decoders.audio", why=_OTHER_DATA),
+    Row("decoders.audio", build=audio.decode_audio),
     Row("decoders.inflate", why=_FUNCTION),
     Row("decoders.numpy", build=decoders.decode_numpy),
     Row("dl_tensor_python_function", build=functions.dlpack_function),
@@ -117,7 +122,7 @@ _LIST: Final = (
     Row("element_extract", build=arrays.element_extract),
     Row("erase", build=images.erase),
     Row("expand_dims", build=arrays.expand_dims),
-    Row("experimental.debayer", why=_FUNCTION),
+    Row("debayer", why=_FUNCTION),
     Row("experimental.dilate", build=opencv.morphology("dilate"), note=_BY_OPENCV),
     Row("experimental.erode", build=opencv.morphology("erode"), note=_BY_OPENCV),
     Row(
@@ -171,13 +176,13 @@ _LIST: Final = (
     Row("jitter", build=jitter, note="other random numbers than DALI's; also on the CPU, and of sequences"),
     Row("laplacian", build=volumes.laplacian),
     Row("lookup_table", build=arrays.lookup_table),
-    Row("mel_filter_bank", why=_OTHER_DATA),
-    Row("mfcc", why=_OTHER_DATA),
+    Row("mel_filter_bank", build=audio.mel_filter_bank),
+    Row("mfcc", build=audio.mfcc),
     Row("multi_paste", build=images.multi_paste),
     Row("noise.gaussian", to="noise_gaussian"),
     Row("noise.salt_and_pepper", to="noise_salt_and_pepper"),
     Row("noise.shot", to="noise_shot"),
-    Row("nonsilent_region", why=_OTHER_DATA),
+    Row("nonsilent_region", build=audio.nonsilent_region),
     Row("normalize", build=images.normalize),
     Row("numba_function", why=_FUNCTION),
     Row("one_hot", build=arrays.one_hot),
@@ -189,8 +194,8 @@ _LIST: Final = (
     Row("peek_image_shape", build=decoders.peek_shape),
     Row("per_frame", build=arrays.per_frame),
     Row("permute_batch", build=arrays.permute_batch),
-    Row("power_spectrum", why=_OTHER_DATA),
-    Row("preemphasis_filter", why=_OTHER_DATA),
+    Row("power_spectrum", build=audio.power_spectrum),
+    Row("preemphasis_filter", build=audio.preemphasis_filter),
     Row("python_function", build=functions.python_function),
     Row("random.beta", build=random_numbers.random_beta),
     Row("random.choice", build=random_numbers.random_choice, positional=("a",)),
@@ -258,7 +263,7 @@ _LIST: Final = (
     Row("sequence_rearrange", build=arrays.sequence_rearrange),
     Row("shapes", build=arrays.shapes),
     Row("slice", build=windows.slice_, accept=("image_type",)),
-    Row("spectrogram", why=_OTHER_DATA),
+    Row("spectrogram", build=audio.spectrogram),
     Row("sphere", build=displaced(sphere)),
     Row("squeeze", build=arrays.squeeze),
     Row("ssd_random_crop", build=boxes.ssd_random_crop),
@@ -274,7 +279,7 @@ _LIST: Final = (
             "size_rounding": "sizes are rounded to the nearest whole number",
         },
     ),
-    Row("to_decibels", why=_OTHER_DATA),
+    Row("to_decibels", build=audio.to_decibels),
     Row("torch_python_function", build=functions.torch_function),
     Row("transforms.combine", build=combined),
     *(
@@ -337,8 +342,9 @@ ALIASES: Final = {
     "experimental.tensor_resize": "tensor_resize",
     "experimental.peek_image_shape": "peek_image_shape",
     "experimental.inflate": "decoders.inflate",
-    "experimental.audio_resample": "audio_decoder",
-    "audio_resample": "audio_decoder",
+    "audio_decoder": "decoders.audio",
+    "experimental.audio_resample": "audio_resample",
+    "experimental.debayer": "debayer",
 }
 """Older and experimental names, and the current names that they stand for."""
 

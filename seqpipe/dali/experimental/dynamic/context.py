@@ -10,6 +10,7 @@ import threading
 from enum import Enum
 from typing import Any, ClassVar
 
+from ....array import on_gpu
 from ....errors import ParameterError
 from ...device import gpu_number, has_driver
 from ...raised import as_dali_raises
@@ -181,9 +182,8 @@ class Stream:
         """Wait until the work of the GPU is done."""
         number = gpu_number(self.device_id)
         if number is not None:
-            from ....core.kernel import KernelDevice
-
-            KernelDevice(number).synchronize()
+            with on_gpu(number) as current:
+                current.synchronize()
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.handle

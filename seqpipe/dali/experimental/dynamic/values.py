@@ -554,10 +554,8 @@ def as_batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | 
     return Batch(tensors, dtype, device, layout)
 
 
-def _of_kind(kind: DType, *args: Any, **options: Any) -> Tensor:
-    if "dtype" in options:
-        raise ParameterError("dtype is given twice", source=f"ndd.{kind.name}", allowed="no other dtype")
-    return tensor(*args, dtype=kind, **options)
+def _of_kind(kind: DType, data: Any, *, device: Any = None, layout: str | None = None) -> Tensor:
+    return tensor(data, kind, device, layout)
 
 
 setattr(DType, "__call__", _of_kind)  # noqa: B010  types know no tensors, for the order of imports
