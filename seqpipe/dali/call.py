@@ -69,6 +69,7 @@ _SOURCES: Final = (
         "constant",
         "zeros",
         "ones",
+        "full",
     ),
     *("python_function", "torch_python_function", "dl_tensor_python_function"),
 )

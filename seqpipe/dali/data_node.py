@@ -214,10 +214,11 @@ class DataNode(ops.DataNode):
         """Return the node's value in main memory."""
         return self if self.device == "cpu" else _on(self, "cpu", lambda values, _: values[0].on_host())
 
-    def shape(self, *, dtype: Any = None) -> DataNode:
-        """Return the shape of each sample, by default int64."""
+    def shape(self, *, dtype: Any = None, device: str = "cpu") -> DataNode:
+        """Return the shape of each sample, by default int64, on a device."""
         kind = "int64" if dtype is None else dtype_name(dtype)
-        return DataNode("shapes", [self], partial(_shapes, kind), summary=kind)
+        node = DataNode("shapes", [self], partial(_shapes, kind), summary=kind)
+        return node.gpu() if device == "gpu" else node
 
     def property(self, key: str, *, device: str = "cpu") -> DataNode:
         """Return a property of each sample as bytes: ``"source_info"`` or ``"layout"``.

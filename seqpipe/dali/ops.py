@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
 from ..errors import ParameterError
@@ -74,6 +76,7 @@ class Compose:
         return inputs[0]
 
 
+@cache
 def _find(group: str, name: str) -> Any:
     """Return a class or a subgroup of a group; "" for the module itself.
 
@@ -101,3 +104,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*map(class_name, operators_in("")), *groups_in(""), *__all__})
+
+
+__path__: list[str] = []
+sys.modules.update({f"{__name__}.{group}": _find("", group) for group in groups_in("")})  # for ``import``

@@ -275,8 +275,6 @@ _LIST: Final = (
             **dict.fromkeys(("min_filter", "mag_filter"), "interp_type is for both directions"),
             **dict.fromkeys(("roi_start", "roi_end", "roi_relative"), "fn.slice cuts regions"),
             "max_size": "mode='not_larger' limits sizes",
-            "alignment": "results are aligned at the middle",
-            "size_rounding": "sizes are rounded to the nearest whole number",
         },
     ),
     Row("to_decibels", build=audio.to_decibels),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array, to_numpy
-from ...errors import ParameterError, UnreadableSourceError
+from ...errors import ParameterError
 from ...ops import Run, audio
 from ...pipeline.value import Value
 from ..call import DaliCall
@@ -211,11 +210,12 @@ def decode_audio(call: DaliCall) -> tuple[DataNode, ...]:
     kind, downmix = dtype_name(call.take("dtype", "float32")), bool(call.take("downmix", False))
     rate, quality = call.take("sample_rate"), float(call.take("quality", 50.0))
     call.done()
+    from ...video.sound import decoded_sound
 
     def compute(values: list[Value], _: Run) -> tuple[Value, Value]:
         value, signals, found = values[0].on_host(), [], []
         for n, data in enumerate(value):
-            signal, own = _decoded(data, value.sources[n] if value.sources else "")
+            signal, own = decoded_sound(to_numpy(data).tobytes(), value.sources[n] if value.sources else "")
             wanted = float(np.ravel(values[1][n])[0]) if rate is not None else 0.0
             if downmix:
                 signal = signal.mean(axis=1)
@@ -227,23 +227,3 @@ def decode_audio(call: DaliCall) -> tuple[DataNode, ...]:
 
     nodes = [] if rate is None else [node_of(rate).cpu()]
     return outputs_of(call.node(compute, *nodes, summary=f"{kind} {downmix} {quality}"), 2)
-
-
-def _decoded(data: Array, source: str) -> tuple[Array, float]:
-    """Return the samples of a file's bytes ``(n, channels)``, from -1 to 1, and the sample rate.
-
-    Raises:
-        UnreadableSourceError: the bytes hold no sound that FFmpeg decodes.
-    """
-    import av
-
-    try:
-        with av.open(io.BytesIO(to_numpy(data).tobytes())) as container:
-            stream = container.streams.audio[0]
-            to_float = av.AudioResampler(format="fltp")
-            frames = [one for frame in container.decode(stream) for one in to_float.resample(frame)]
-            frames += to_float.resample(None)
-            parts = [one.to_ndarray() for one in frames]
-            return np.concatenate(parts, axis=1).T.astype(np.float32), float(stream.rate)
-    except (av.error.FFmpegError, IndexError, ValueError) as error:
-        raise UnreadableSourceError(f"no sound that can be decoded: {error}", source=source) from error

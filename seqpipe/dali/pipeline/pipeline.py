@@ -102,6 +102,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         exec_dynamic: bool | None = None,  # there is one executor
         experimental_exec_dynamic: bool | None = None,  # noqa: ARG002  likewise
     ) -> None:
+        batch_size = int(batch_size) if hasattr(batch_size, "__index__") else batch_size
         if not (batch_size == -1 or (isinstance(batch_size, int) and batch_size > 0)):
             raise ParameterError(
                 f"batch_size={batch_size!r} is not valid", source="Pipeline", allowed="1 or more"
@@ -403,11 +404,11 @@ class Pipeline(TakesTurns, PipelineDescription):
             use_copy_kernel: accepted and ignored.
 
         Raises:
-            NotBuiltError: the pipeline is not built.
             KeyError: the source does not exist.
             ParameterError: the batch does not match the declaration of the source.
         """
-        executor = self.executor
+        self.build()
+        executor, layout = self.executor, layout or None
         name = data_node
         if isinstance(data_node, NativeNode):
             data_node = self.attached_nodes.get(data_node, data_node)  # type: ignore[call-overload]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -128,6 +129,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
+@cache
 def find(group: str, name: str) -> Any:
     """Return an operator, the class of a reader, or a group; "" for the module itself.
 
