@@ -37,6 +37,7 @@ __all__ = [
     "DaliCall",
     "Row",
     "call_operator",
+    "called",
     "check_known",
     "native",
     "plain",
@@ -68,6 +69,7 @@ _SOURCES: Final = (
         "constant",
         "zeros",
         "ones",
+        "full",
     ),
     *("python_function", "torch_python_function", "dl_tensor_python_function"),
 )
@@ -208,11 +210,14 @@ def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
         ParameterError: the operator is not available, or lacks an argument.
     """
     with as_dali_raises:
-        return _called(row, inputs, arguments)
+        pipe = current()
+        if pipe is not None and pipe.computes:
+            return pipe.computed(row, inputs, arguments)
+        return called(row, inputs, arguments)
 
 
-def _called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-    """Return the nodes of a call; see :func:`call_operator`."""
+def called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+    """Return the nodes of a call, also where calls compute at once; see :func:`call_operator`."""
     if row.why:
         raise ParameterError(
             f"{_location()}DALI's {row.name} is not available",
@@ -237,8 +242,8 @@ def _called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any
 class _Draft:
     """The pipeline of calls outside of pipelines, which are repeated in the pipeline that they become part of."""
 
-    is_draft, scope, seed = True, None, 0
-    batch_size, num_threads, py_num_workers, py_start_method = 1, None, 1, "fork"
+    is_draft, computes, scope, seed = True, False, None, 0
+    batch_size, num_threads, py_num_workers, py_start_method, anonymous = 1, None, 1, "fork", 0
 
     def gpu_index(self) -> int | None:
         """Return the number of the GPU that a pipeline runs on by default; None for the CPU."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from types import EllipsisType
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -50,9 +50,11 @@ __all__ = [
     "newaxis",
     "node_of",
     "nodes_in",
+    "operand_of",
     "outputs_of",
     "pop_pipeline",
     "push_pipeline",
+    "set_operators",
     "subscript",
 ]
 
@@ -187,6 +189,20 @@ class DataNode(ops.DataNode):
         values: list[Any] = [one if isinstance(one, Absent) else value_of(one) for one in operands]
         return self._compute(values, run)
 
+    def get(self) -> Any:
+        """Return the batch as a list of tensors, in debug mode.
+
+        Raises:
+            ParameterError: the pipeline is not in debug mode.
+        """
+        if self.pipeline is None or not self.pipeline.computes:
+            raise ParameterError(
+                f"get() of {self}, whose values are computed later",
+                source="DataNode",
+                advice="Declare the pipeline with @pipeline_def(debug=True) to see values in its definition",
+            )
+        return self.pipeline.batch_of(self)
+
     def gpu(self) -> DataNode:
         """Return the node's value on the pipeline's GPU; unchanged on machines without a driver."""
         if self.device == "gpu":
@@ -199,10 +215,11 @@ class DataNode(ops.DataNode):
         """Return the node's value in main memory."""
         return self if self.device == "cpu" else _on(self, "cpu", lambda values, _: values[0].on_host())
 
-    def shape(self, *, dtype: Any = None) -> DataNode:
-        """Return the shape of each sample, by default int64."""
+    def shape(self, *, dtype: Any = None, device: str = "cpu") -> DataNode:
+        """Return the shape of each sample, by default int64, on a device."""
         kind = "int64" if dtype is None else dtype_name(dtype)
-        return DataNode("shapes", [self], partial(_shapes, kind), summary=kind)
+        node = DataNode("shapes", [self], partial(_shapes, kind), summary=kind)
+        return node.gpu() if device == "gpu" else node
 
     def property(self, key: str, *, device: str = "cpu") -> DataNode:
         """Return a property of each sample as bytes: ``"source_info"`` or ``"layout"``.
@@ -238,96 +255,6 @@ class DataNode(ops.DataNode):
                 "not rewritten (lambdas without a file, installed packages) `if` on nodes does not work",
             )
 
-    def __add__(self, other: Any) -> DataNode:
-        return arithmetic("+", self, other)
-
-    def __radd__(self, other: Any) -> DataNode:
-        return arithmetic("+", other, self)
-
-    def __sub__(self, other: Any) -> DataNode:
-        return arithmetic("-", self, other)
-
-    def __rsub__(self, other: Any) -> DataNode:
-        return arithmetic("-", other, self)
-
-    def __mul__(self, other: Any) -> DataNode:
-        return arithmetic("*", self, other)
-
-    def __rmul__(self, other: Any) -> DataNode:
-        return arithmetic("*", other, self)
-
-    def __truediv__(self, other: Any) -> DataNode:
-        return arithmetic("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> DataNode:
-        return arithmetic("/", other, self)
-
-    def __floordiv__(self, other: Any) -> DataNode:
-        return arithmetic("//", self, other)
-
-    def __rfloordiv__(self, other: Any) -> DataNode:
-        return arithmetic("//", other, self)
-
-    def __mod__(self, other: Any) -> DataNode:
-        return arithmetic("%", self, other)
-
-    def __rmod__(self, other: Any) -> DataNode:
-        return arithmetic("%", other, self)
-
-    def __pow__(self, other: Any) -> DataNode:
-        return arithmetic("**", self, other)
-
-    def __rpow__(self, other: Any) -> DataNode:
-        return arithmetic("**", other, self)
-
-    def __and__(self, other: Any) -> DataNode:
-        return arithmetic("&", self, other)
-
-    def __rand__(self, other: Any) -> DataNode:
-        return arithmetic("&", other, self)
-
-    def __or__(self, other: Any) -> DataNode:
-        return arithmetic("|", self, other)
-
-    def __ror__(self, other: Any) -> DataNode:
-        return arithmetic("|", other, self)
-
-    def __xor__(self, other: Any) -> DataNode:
-        return arithmetic("^", self, other)
-
-    def __rxor__(self, other: Any) -> DataNode:
-        return arithmetic("^", other, self)
-
-    def __lt__(self, other: Any) -> DataNode:
-        return arithmetic("<", self, other)
-
-    def __le__(self, other: Any) -> DataNode:
-        return arithmetic("<=", self, other)
-
-    def __gt__(self, other: Any) -> DataNode:
-        return arithmetic(">", self, other)
-
-    def __ge__(self, other: Any) -> DataNode:
-        return arithmetic(">=", self, other)
-
-    def __eq__(self, other: object) -> DataNode:  # type: ignore[override]  # as of arrays, for each sample
-        return arithmetic("==", self, other)
-
-    def __ne__(self, other: object) -> DataNode:  # type: ignore[override]  # likewise
-        return arithmetic("!=", self, other)
-
-    def __lshift__(self, other: Any) -> DataNode:
-        return arithmetic("<<", self, other)
-
-    def __rshift__(self, other: Any) -> DataNode:
-        return arithmetic(">>", self, other)
-
-    def __rlshift__(self, other: Any) -> DataNode:
-        return arithmetic("<<", other, self)
-
-    def __rrshift__(self, other: Any) -> DataNode:
-        return arithmetic(">>", other, self)
-
     def __abs__(self) -> DataNode:
         return DataNode("abs", [self], lambda v, _: each_of(v[0], abs), device=self.device)
 
@@ -341,6 +268,22 @@ class DataNode(ops.DataNode):
         return self
 
     __hash__ = object.__hash__
+
+
+_SIGNS: Final = {
+    **{"+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow"},
+    **{"&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift"},
+    **{"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"},
+}
+"""The names of Python's binary operators."""
+
+
+def set_operators(cls: type, operation: Callable[[str, Any, Any], Any]) -> None:
+    """Give a class Python's binary operators, which call a function with the sign and both operands."""
+    for sign, name in _SIGNS.items():
+        setattr(cls, f"__{name}__", lambda self, other, sign=sign: operation(sign, self, other))
+        if name not in ("lt", "le", "gt", "ge", "eq", "ne"):  # Python swaps the operands of these
+            setattr(cls, f"__r{name}__", lambda self, other, sign=sign: operation(sign, other, self))
 
 
 def _shapes(kind: str, values: list[Value], _: Run) -> Value:
@@ -509,7 +452,7 @@ def arithmetic(sign: str, left: Any, right: Any) -> DataNode:
         ParameterError: an operand is neither a node nor a number.
     """
     nodes = [operand for operand in (left, right) if isinstance(operand, ops.DataNode)]
-    constants = [None if isinstance(one, ops.DataNode) else _constant(sign, one) for one in (left, right)]
+    constants = [None if isinstance(one, ops.DataNode) else operand_of(sign, one) for one in (left, right)]
     device = "gpu" if any(getattr(node, "device", "cpu") == "gpu" for node in nodes) else "cpu"
     summary = " ".join("·" if constant is None else _summary(constant) for constant in constants)
 
@@ -520,7 +463,10 @@ def arithmetic(sign: str, left: Any, right: Any) -> DataNode:
     return DataNode(sign, nodes, compute, device=device, summary=summary)
 
 
-def _constant(sign: str, operand: Any) -> Any:
+set_operators(DataNode, arithmetic)
+
+
+def operand_of(sign: str, operand: Any) -> Any:
     """Return the array of an operand that is no node.
 
     Raises:

@@ -10,20 +10,26 @@ from typing import Final
 
 from ..errors import BackendError
 
-__all__ = ["gpu_number", "has_driver"]
+__all__ = ["gpu_count", "gpu_number", "has_driver"]
 
 _VARIABLE: Final = "SEQPIPE_DALI_DEVICE"
 
 
-@cache
 def has_driver() -> bool:
     """Return whether this machine has an NVIDIA driver and a GPU."""
+    return gpu_count() > 0
+
+
+@cache
+def gpu_count() -> int:
+    """Return the number of GPUs that the NVIDIA driver has; 0 without a driver."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return False
+        return 0
     count = ctypes.c_int(0)
-    return cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    works = cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+    return count.value if works else 0
 
 
 @cache

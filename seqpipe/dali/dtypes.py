@@ -18,10 +18,12 @@ __all__ = [
     "BGR",
     "BOOL",
     "CPU_ONLY_DEVICE_ID",
+    "DATA_TYPE",
     "FLOAT",
     "FLOAT16",
     "FLOAT64",
     "GRAY",
+    "IMAGE_TYPE",
     "INT8",
     "INT16",
     "INT32",
@@ -32,6 +34,7 @@ __all__ = [
     "INTERP_LINEAR",
     "INTERP_NN",
     "INTERP_TRIANGULAR",
+    "INTERP_TYPE",
     "NCHW",
     "NFCHW",
     "NFHWC",
@@ -84,6 +87,9 @@ class DALIDataType(_Named):
     FLOAT64 = 10
     BOOL = 11
     STRING = 12
+    IMAGE_TYPE = 20
+    DATA_TYPE = 21
+    INTERP_TYPE = 22
 
 
 class PipelineAPIType(_Named):
@@ -116,7 +122,8 @@ class DALIImageType(_Named):
 
 
 NO_TYPE, UINT8, UINT16, UINT32, UINT64 = list(DALIDataType)[:5]
-INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING = list(DALIDataType)[5:]
+INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING = list(DALIDataType)[5:14]
+IMAGE_TYPE, DATA_TYPE, INTERP_TYPE = list(DALIDataType)[14:]
 INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = DALIInterpType
 RGB, BGR, GRAY, YCbCr, ANY_DATA = DALIImageType
 

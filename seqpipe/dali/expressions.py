@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import EllipsisType
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = [
     "each_of",
     "index_text",
     "inverse",
+    "matching",
     "negative",
     "newaxis",
     "numpy_index",
@@ -65,6 +67,31 @@ def combined(sign: str, operands: list[Any]) -> Value:
     values = [one for one in operands if isinstance(one, Value)]
     layout = max((value.layout for value in values), key=len, default="")
     sources = next((value.sources for value in values if value.sources), ())
+    with matching(sign, values):
+        return _combined(sign, operands, values, layout, sources)
+
+
+@contextmanager
+def matching(sign: str, values: Iterable[Value]) -> Iterator[None]:
+    """A context of an operation on pairs of samples, whose shapes must match.
+
+    Raises:
+        ParameterError: they do not.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if isinstance(error, ParameterError):
+            raise
+        shapes = " and ".join(", ".join(map(str, dict.fromkeys(value.shapes()))) for value in values)
+        raise ParameterError(
+            f"{sign!r} of samples of the shapes {shapes}", allowed="axes of the same length, or of length 1"
+        ) from error
+
+
+def _combined(
+    sign: str, operands: list[Any], values: list[Value], layout: str, sources: tuple[str, ...]
+) -> Value:
     if all(value.dense for value in values):
         axes = max(value.ndim for value in values)
         arrays = [_aligned(one, axes) if isinstance(one, Value) else one for one in operands]

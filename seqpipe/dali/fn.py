@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from .call import Row, call_operator
@@ -11,6 +13,7 @@ from .table import OperatorGroup, groups_in, operators_in, row_of
 __all__: list[str] = []
 
 
+@cache
 def _find(group: str, name: str) -> Any:
     """Return a function or a subgroup of a group; "" for the module itself.
 
@@ -22,7 +25,7 @@ def _find(group: str, name: str) -> Any:
     if row is not None:
         return _function(full_name, row)
     if name in groups_in(group):
-        return OperatorGroup(full_name, _find)
+        return OperatorGroup(full_name, _find, str, "fn")
     module = f"seqpipe.dali.fn{'.' if group else ''}{group}"
     raise AttributeError(f"module {module!r} has no operator {name!r}, and neither has DALI 2.4")
 
@@ -46,3 +49,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*operators_in(""), *groups_in("")})
+
+
+__path__: list[str] = []
+sys.modules.update({f"{__name__}.{group}": _find("", group) for group in groups_in("")})  # for ``import``

@@ -12,6 +12,7 @@ from ..ops import Run
 from ..ops.core.arithmetic import result_type
 from ..pipeline.value import Value
 from .data_node import DataNode, arithmetic, node_of
+from .expressions import matching
 
 __all__: list[str] = ["abs", "atan2", "clamp", "fabs", "fpow", "max", "min", "pow", "rsqrt"]
 
@@ -87,10 +88,11 @@ def _binary(name: str, function: str) -> Callable[[Any, Any], DataNode]:
     def applied(left: Any, right: Any) -> DataNode:
         def compute(values: list[Value], _: Run) -> Value:
             kind = result_type("+", *(value.dtype for value in values))
-            samples = [
-                getattr(namespace(a), function)(a.astype(kind), namespace(a).asarray(b, kind))
-                for a, b in zip(*values, strict=True)
-            ]
+            with matching(name, values):
+                samples = [
+                    getattr(namespace(a), function)(a.astype(kind), namespace(a).asarray(b, kind))
+                    for a, b in zip(*values, strict=True)
+                ]
             layout = sorted((value.layout for value in values), key=len)[-1]
             return Value.of(samples, layout)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
 from ..errors import ParameterError
 from .call import call_operator
-from .table import OperatorGroup, groups_in, operators_in, row_of
+from .table import OperatorGroup, class_name, groups_in, operators_in, row_of
 
 __all__ = ["Compose"]
 
@@ -74,10 +76,7 @@ class Compose:
         return inputs[0]
 
 
-def _class_name(operator: str) -> str:
-    return "".join(part.capitalize() for part in operator.split("_"))
-
-
+@cache
 def _find(group: str, name: str) -> Any:
     """Return a class or a subgroup of a group; "" for the module itself.
 
@@ -93,7 +92,7 @@ def _find(group: str, name: str) -> Any:
             }
             return type(name, (_Operator,), namespace)
     if name in groups_in(group):
-        return OperatorGroup(full_name, _find, _class_name)
+        return OperatorGroup(full_name, _find, class_name, "ops")
     raise AttributeError(f"module 'seqpipe.dali.ops' has no operator {full_name}")
 
 
@@ -104,4 +103,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*map(_class_name, operators_in("")), *groups_in(""), *__all__})
+    return sorted({*map(class_name, operators_in("")), *groups_in(""), *__all__})
+
+
+__path__: list[str] = []
+sys.modules.update({f"{__name__}.{group}": _find("", group) for group in groups_in("")})  # for ``import``

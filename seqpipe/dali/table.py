@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 
 from ..core.plugins import load_plugins
@@ -10,6 +11,7 @@ from ..ops import REGISTRY
 from .call import BORDERS, Row
 from .operators import (
     arrays,
+    audio,
     boxes,
     coco,
     decoders,
@@ -33,7 +35,16 @@ from .operators import (
 from .operators.displacement import displaced, jitter, remap, sphere, water
 from .operators.transforms import combined, transform
 
-__all__ = ["ALIASES", "ROWS", "OperatorGroup", "groups_in", "known_names", "operators_in", "row_of"]
+__all__ = [
+    "ALIASES",
+    "ROWS",
+    "OperatorGroup",
+    "class_name",
+    "groups_in",
+    "known_names",
+    "operators_in",
+    "row_of",
+]
 
 _DECODING: Final = (
     *("affine", "cache_batch_copy", "cache_debug", "cache_size", "cache_threshold", "cache_type"),
@@ -71,7 +82,11 @@ _WINDOWS: Final = (
 _BY_OPENCV: Final = "OpenCV computes it on the CPU, also with device='gpu'"
 
 _LIST: Final = (
-    Row("audio_decoder", why=_OTHER_DATA),
+    Row(
+        "audio_resample",
+        build=audio.resample,
+        note="values within 1 % of the largest of DALI's, whose filter is rounded otherwise",
+    ),
     Row("batch_permutation", build=random_numbers.batch_permutation),
     Row("bbox_rotate", build=rotation.rotate_boxes),
     Row("box_encoder", build=boxes.box_encoder),
@@ -99,7 +114,7 @@ _LIST: Final = (
         build=decoders.decode_video,
         accept=_DECODING,
     ),
-    Row("decoders.audio", why=_OTHER_DATA),
+    Row("decoders.audio", build=audio.decode_audio),
     Row("decoders.inflate", why=_FUNCTION),
     Row("decoders.numpy", build=decoders.decode_numpy),
     Row("dl_tensor_python_function", build=functions.dlpack_function),
@@ -107,7 +122,7 @@ _LIST: Final = (
     Row("element_extract", build=arrays.element_extract),
     Row("erase", build=images.erase),
     Row("expand_dims", build=arrays.expand_dims),
-    Row("experimental.debayer", why=_FUNCTION),
+    Row("debayer", why=_FUNCTION),
     Row("experimental.dilate", build=opencv.morphology("dilate"), note=_BY_OPENCV),
     Row("experimental.erode", build=opencv.morphology("erode"), note=_BY_OPENCV),
     Row(
@@ -161,13 +176,13 @@ _LIST: Final = (
     Row("jitter", build=jitter, note="other random numbers than DALI's; also on the CPU, and of sequences"),
     Row("laplacian", build=volumes.laplacian),
     Row("lookup_table", build=arrays.lookup_table),
-    Row("mel_filter_bank", why=_OTHER_DATA),
-    Row("mfcc", why=_OTHER_DATA),
+    Row("mel_filter_bank", build=audio.mel_filter_bank),
+    Row("mfcc", build=audio.mfcc),
     Row("multi_paste", build=images.multi_paste),
     Row("noise.gaussian", to="noise_gaussian"),
     Row("noise.salt_and_pepper", to="noise_salt_and_pepper"),
     Row("noise.shot", to="noise_shot"),
-    Row("nonsilent_region", why=_OTHER_DATA),
+    Row("nonsilent_region", build=audio.nonsilent_region),
     Row("normalize", build=images.normalize),
     Row("numba_function", why=_FUNCTION),
     Row("one_hot", build=arrays.one_hot),
@@ -179,8 +194,8 @@ _LIST: Final = (
     Row("peek_image_shape", build=decoders.peek_shape),
     Row("per_frame", build=arrays.per_frame),
     Row("permute_batch", build=arrays.permute_batch),
-    Row("power_spectrum", why=_OTHER_DATA),
-    Row("preemphasis_filter", why=_OTHER_DATA),
+    Row("power_spectrum", build=audio.power_spectrum),
+    Row("preemphasis_filter", build=audio.preemphasis_filter),
     Row("python_function", build=functions.python_function),
     Row("random.beta", build=random_numbers.random_beta),
     Row("random.choice", build=random_numbers.random_choice, positional=("a",)),
@@ -248,7 +263,7 @@ _LIST: Final = (
     Row("sequence_rearrange", build=arrays.sequence_rearrange),
     Row("shapes", build=arrays.shapes),
     Row("slice", build=windows.slice_, accept=("image_type",)),
-    Row("spectrogram", why=_OTHER_DATA),
+    Row("spectrogram", build=audio.spectrogram),
     Row("sphere", build=displaced(sphere)),
     Row("squeeze", build=arrays.squeeze),
     Row("ssd_random_crop", build=boxes.ssd_random_crop),
@@ -260,11 +275,9 @@ _LIST: Final = (
             **dict.fromkeys(("min_filter", "mag_filter"), "interp_type is for both directions"),
             **dict.fromkeys(("roi_start", "roi_end", "roi_relative"), "fn.slice cuts regions"),
             "max_size": "mode='not_larger' limits sizes",
-            "alignment": "results are aligned at the middle",
-            "size_rounding": "sizes are rounded to the nearest whole number",
         },
     ),
-    Row("to_decibels", why=_OTHER_DATA),
+    Row("to_decibels", build=audio.to_decibels),
     Row("torch_python_function", build=functions.torch_function),
     Row("transforms.combine", build=combined),
     *(
@@ -327,8 +340,9 @@ ALIASES: Final = {
     "experimental.tensor_resize": "tensor_resize",
     "experimental.peek_image_shape": "peek_image_shape",
     "experimental.inflate": "decoders.inflate",
-    "experimental.audio_resample": "audio_decoder",
-    "audio_resample": "audio_decoder",
+    "audio_decoder": "decoders.audio",
+    "experimental.audio_resample": "audio_resample",
+    "experimental.debayer": "debayer",
 }
 """Older and experimental names, and the current names that they stand for."""
 
@@ -360,24 +374,33 @@ def groups_in(group: str) -> list[str]:
     return sorted({name.partition(".")[0] for name in inside if "." in name})
 
 
-class OperatorGroup:
-    """A submodule of ``fn`` or ``ops``, such as ``fn.readers``.
+def class_name(operator: str) -> str:
+    """Return the name of an operator's class."""
+    return "".join(part.capitalize() for part in operator.split("_"))
+
+
+class OperatorGroup(ModuleType):
+    """A submodule of ``fn``, ``ops`` or dynamic mode, such as ``fn.readers``, which can also be imported.
 
     Args:
         name: name of the group, with the groups that it is in.
         find: returns an attribute by the name of the group and its own.
         attribute_name: returns the attribute's name of an operator.
+        module: the module of :mod:`seqpipe.dali` that has the group.
     """
 
     def __init__(
-        self, name: str, find: Callable[[str, str], Any], attribute_name: Callable[[str], str] = str
+        self, name: str, find: Callable[[str, str], Any], attribute_name: Callable[[str], str], module: str
     ) -> None:
-        self.__name__ = name
-        self._find, self._attribute_name = find, attribute_name
+        super().__init__(f"seqpipe.dali.{module}.{name}")
+        self._group, self._find, self._attribute_name = name, find, attribute_name
+        self.__path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        return self._find(self.__name__, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._find(self._group, name)
 
     def __dir__(self) -> list[str]:
-        operators = map(self._attribute_name, operators_in(self.__name__))
-        return sorted({*operators, *groups_in(self.__name__)})
+        operators = map(self._attribute_name, operators_in(self._group))
+        return sorted({*operators, *groups_in(self._group)})

@@ -181,8 +181,8 @@ def test_a_distribution_of_ones_own(monkeypatch):
     op = ops.BrightnessContrast(brightness=Edges(0.5, 2.0))
     assert set(resolve(op, [SPEC] * 60, 0, range(60)).rows["brightness"].tolist()) == {0.5, 2.0}
     assert Op.from_json(op.to_json()) == op
-    with pytest.raises(ParameterError, match="brightness=-1 is not valid; allowed: a number of at least 0"):
-        ops.BrightnessContrast(brightness=Edges(-1, 2))
+    with pytest.raises(ParameterError, match="saturation=-1 is not valid; allowed: a number of at least 0"):
+        ops.Saturation(saturation=Edges(-1, 2))
     with pytest.raises(ParameterError, match="there is a distribution Edges already"):
         type("Edges", (Distribution,), CLEAR)
     with pytest.raises(

@@ -101,16 +101,31 @@ def full(value: float | None) -> Callable[[DaliCall], DataNode]:
     """``fn.zeros``, ``fn.ones`` and ``fn.full``."""
 
     def build(call: DaliCall) -> DataNode:
-        shape, kind = call.take("shape", ()), call.take("dtype")
+        shape, kind, layout = call.take("shape", ()), call.take("dtype"), call.take("layout", "")
+        level_of_all = call.take("fill_value") if value is None else value
         call.done()
-        level = call.input() if value is None else node_of(np.asarray(value, dtype_name(kind or "int32")))
+        if level_of_all is None:
+            level = call.input()
+        elif isinstance(level_of_all, DataNode):
+            level = level_of_all
+        else:
+            default = None if value is None else "int32"
+            level = node_of(
+                np.asarray(level_of_all, None if kind is None is default else dtype_name(kind or default))
+            )
         nodes = [level, *([shape] if isinstance(shape, DataNode) else [])]
         fixed = None if len(nodes) > 1 else tuple(np.atleast_1d(shape).astype(int).tolist())
 
         def compute(values: list[Value], _: Run) -> Value:
             sizes = [fixed] * len(values[0]) if fixed is not None else [tuple(map(int, s)) for s in values[1]]
             parts = [np.broadcast_to(a, s).copy() for a, s in zip(values[0], sizes, strict=True)]
-            result = Value.of(parts)
+            if layout and len(layout) != parts[0].ndim:
+                raise ParameterError(
+                    f"layout={layout!r} of {parts[0].ndim} axes",
+                    source=f"fn.{call.row.name}",
+                    allowed="one letter for each axis",
+                )
+            result = Value.of(parts, layout)
             return result if kind is None else result.each(lambda part: converted(part, kind))
 
         return call.node(compute, inputs=nodes, summary=f"{fixed} {kind}")
@@ -155,6 +170,20 @@ def reinterpret(call: DaliCall) -> DataNode:
         if relative is not None or places is not None:
             axes = range(array.ndim) if places is None else places
             factors = relative if relative is not None else [1.0] * len(axes)
+            if places is None and any(f >= 0 for f in factors[len(axes) :]):
+                raise ParameterError(
+                    f"rel_shape has {len(factors)} elements, for samples of {len(axes)} axes",
+                    source=f"fn.{call.row.name}",
+                    allowed="one for each axis",
+                    advice="Name the axes by src_dims=, with -1 for a new one",
+                )
+            if places is not None and len(places) != len(factors):
+                raise ParameterError(
+                    f"src_dims has {len(places)} elements, and rel_shape {len(factors)}",
+                    source=f"fn.{call.row.name}",
+                    allowed="as many",
+                )
+            axes = [*axes, *[-1] * (len(factors) - len(axes))]
             wanted = [
                 -1 if f < 0 else 1 if axis < 0 else round(array.shape[axis] * f)
                 for axis, f in zip(axes, factors, strict=False)
@@ -214,7 +243,15 @@ def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[in
                 allowed=value.layout or "axes",
             )
         return tuple(value.layout.index(letter) for letter in names)
-    return tuple(int(axis) % max(value.ndim, 1) for axis in np.atleast_1d(axes))
+    numbers = [int(axis) for axis in np.atleast_1d(axes)]
+    count = max(value.ndim, 1)
+    if wrong := [axis for axis in numbers if not -count <= axis < count]:
+        raise ParameterError(
+            f"axis {wrong[0]} is out of range, for samples of {value.ndim} axes",
+            source=source,
+            allowed=f"{-count} to {count - 1}",
+        )
+    return tuple(axis % count for axis in numbers)
 
 
 def squeeze(call: DaliCall) -> DataNode:
@@ -369,17 +406,23 @@ def pad(call: DaliCall) -> DataNode:
     axes, names = call.take("axes"), call.take("axis_names")
     settings = [call.take("shape", -1), call.take("align", 1), call.take("fill_value", 0)]
     call.done()
+    by_sample = isinstance(axes, DataNode)
+    if by_sample:
+        settings.append(axes)
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
-        places = (
-            tuple(range(value.ndim))
-            if axes is None and names is None
-            else axes_of(value, axes, names, "fn.pad")
-        )
+        every = tuple(range(value.ndim))
+
+        def places_of(numbers: Any) -> tuple[int, ...]:
+            if names is None and (numbers is None or not np.size(numbers)):
+                return every
+            return axes_of(value, numbers, names, "fn.pad")
+
         largest = np.array(value.shapes()).reshape(len(value), -1).max(axis=0).tolist()
 
-        def padded(part: Array, shape: Any, align: Any, fill: Any) -> Array:
+        def padded(part: Array, shape: Any, align: Any, fill: Any, numbers: Any = None) -> Array:
+            places = places_of(numbers if by_sample else axes)
             widths = [(0, 0)] * part.ndim
             sides, steps = (np.broadcast_to(one.reshape(-1), len(places)) for one in (shape, align))
             for axis, side, step in zip(places, sides.tolist(), steps.tolist(), strict=True):

@@ -375,11 +375,32 @@ def _kept_by_grid(
     return np.asarray(kept)
 
 
+def _common_sides(images: Value, numbers: Any) -> Any:
+    """Return height and width of some images of a batch.
+
+    Raises:
+        ParameterError: they differ, or one does not exist.
+    """
+    shapes = images.shapes()
+    wrong = [int(n) for n in numbers if not 0 <= n < len(shapes)]
+    if wrong:
+        raise ParameterError(
+            f"in_ids has {wrong[0]}", source="fn.multi_paste", allowed=f"0 to {len(shapes) - 1}"
+        )
+    sides = {shapes[int(n)][:2] for n in numbers}
+    if len(sides) != 1:
+        raise ParameterError(
+            f"images of {len(sides)} sizes on a canvas without a size",
+            source="fn.multi_paste",
+            allowed="one size",
+            advice="State output_size=(height, width)",
+        )
+    return np.asarray(sides.pop())
+
+
 def multi_paste(call: DaliCall) -> DataNode:
     """``fn.multi_paste``: regions of the images of a batch on canvases, in the order of the list."""
     sides = call.take("output_size")
-    if sides is None:
-        raise call.wrong("output_size is missing", allowed="(height, width)")
     kind = call.take("dtype")
     options = {name: call.take(name) for name in ("in_ids", "in_anchors", "shapes", "out_anchors")}
     shares = {name: call.take(f"{name}_rel") for name in ("in_anchors", "shapes", "out_anchors")}
@@ -395,6 +416,8 @@ def multi_paste(call: DaliCall) -> DataNode:
         parts = []
         for number in range(len(images)):
             rows = {name: np.asarray(one[number]) for name, one in settings.items()}
+            if "sides" not in rows:
+                rows["sides"] = _common_sides(images, np.ravel(rows.get("in_ids", number)))
             parts.append(_pasted(images, number, rows))
         result = Value.of(parts, images.layout or "HWC")
         return result if kind is None else result.each(lambda part: converted(part, kind))

@@ -33,19 +33,26 @@ def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
 
     def build(call: DaliCall) -> DataNode:
         shape, result = call.take("shape"), dtype_name(call.take("dtype", kind))
-        wide = None if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
+        by_sample = isinstance(shape, NativeNode)
+        wide = None if shape is None or by_sample else tuple(np.atleast_1d(shape).astype(int).tolist())
         like = bool(call.inputs)
         settings, target, scale = _random_settings(call, name)
         op: Any = REGISTRY[target](seed=call.drawing_seed, per_frame=True, **settings)
-        nodes = [node.cpu() for node in scale]
+        nodes = [node_of(node).cpu() for node in scale]
+        shape_nodes = [node_of(shape).cpu()] if by_sample else []
         call.done()
 
         def compute(values: list[Value], run: Run) -> Value:
             indices = [int(one) for one in np.asarray(run.index)]
-            if like:
-                pairs = zip(indices, values[0].shapes(), strict=True)
+            if like or by_sample:
+                shapes = (
+                    values[0].shapes()
+                    if like
+                    else [tuple(np.ravel(s).astype(int).tolist()) for s in values.pop()]
+                )
+                pairs = zip(indices, shapes, strict=True)
                 parts = [op.drawn(epoch=run.epoch, index=n, frames=math.prod(s)).reshape(s) for n, s in pairs]
-                numbers = Value.of(parts, values[0].layout)
+                numbers = Value.of(parts, values[0].layout if like else "")
             else:
                 drawn = op.drawn(epoch=run.epoch, index=indices, frames=math.prod(wide or (1,)))
                 numbers = Value(drawn.reshape(len(indices), *(wide or ())))
@@ -58,7 +65,7 @@ def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
             )
 
         summary = f"{settings} {op.seed} {wide} {result}"
-        return call.node(compute, *nodes, summary=summary, inputs=call.inputs[:1])
+        return call.node(compute, *nodes, *shape_nodes, summary=summary, inputs=call.inputs[:1])
 
     return build
 

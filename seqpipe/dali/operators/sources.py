@@ -482,8 +482,7 @@ def sequence_reader(call: DaliCall) -> DataNode:
 def source_name(call: DaliCall, kind: str) -> str:
     """Return the name of a call's source: the argument ``name``, or a kind with a number."""
     pipe = current()
-    number = getattr(pipe, "anonymous", 0)
-    pipe.anonymous = number + 1
+    number, pipe.anonymous = pipe.anonymous, pipe.anonymous + 1
     return call.name or f"{kind}_{number}"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,12 +20,18 @@ from .volumes import sides_and_scales
 
 __all__ = ["tensor_resize"]
 
+_ROUNDINGS: Final = {"round": round, "truncate": math.floor, "floor": math.floor, "ceil": math.ceil}
+"""How sizes that are no whole numbers become whole."""
+
 
 def tensor_resize(call: DaliCall) -> DataNode:
     """``fn.tensor_resize``: to ``sizes`` or by ``scales``, of all axes or of some; linear by default, antialiased."""
     axes, names = call.take("axes"), call.take("axis_names")
     arguments = {name: call.take(name) for name in ("sizes", "scales") if call.args.get(name) is not None}
     mode, subpixel = call.take("mode", "default"), bool(call.take("subpixel_scale", True))
+    rounding, alignment = call.take("size_rounding", "round"), call.take("alignment", 0.5)
+    if rounding not in _ROUNDINGS:
+        raise call.wrong(f"size_rounding={rounding!r}", allowed=", ".join(map(repr, _ROUNDINGS)))
     kind = None if (dtype := call.take("dtype")) is None else dtype_name(dtype)
     options = {
         name: plain(name, value)
@@ -41,12 +48,12 @@ def tensor_resize(call: DaliCall) -> DataNode:
         raise call.wrong(f"{name} has nodes among its values", allowed="numbers, or one node")
 
     def compute(values: list[Value], _: Run) -> Value:
-        value, wanted = values
+        value, wanted, points = values
         places = tuple(range(value.ndim))
         if axes is not None or names is not None:
             places = axes_of(value, axes, names, "fn.tensor_resize")
         parts = []
-        for part, numbers in zip(value, wanted.on_host(), strict=True):
+        for part, numbers, point in zip(value, wanted.on_host(), points.on_host(), strict=True):
             requested = np.ravel(numbers).astype(np.float64)
             if requested.size not in (1, len(places)):
                 raise ParameterError(
@@ -56,32 +63,41 @@ def tensor_resize(call: DaliCall) -> DataNode:
                 )
             extents = [part.shape[axis] for axis in places]
             targets = np.broadcast_to(requested, len(places)) * (extents if name == "scales" else 1)
-            sides, scales = sides_and_scales(extents, targets.tolist(), mode, subpixel)
-            exact = options.get("interp_type") == "nearest"
-            resized = part if exact else part.astype(np.float32)
-            for axis, side, scale in zip(places, sides, scales, strict=True):
-                resized = _along(resized, axis, side, scale, options)
+            sides, scales = sides_and_scales(extents, targets.tolist(), mode, subpixel_scale=True)
+            if rounding != "round":
+                exact = [scale * extent for scale, extent in zip(scales, extents, strict=True)]
+                sides = [max(_ROUNDINGS[rounding](round(side, 6)), 1) for side in exact]
+            if not subpixel:
+                scales = [side / extent for side, extent in zip(sides, extents, strict=True)]
+            at = np.broadcast_to(np.ravel(point).astype(float), len(places)).tolist()
+            takes = options.get("interp_type") == "nearest"
+            resized = part if takes else part.astype(np.float32)
+            for axis, side, scale, fixed in zip(places, sides, scales, at, strict=True):
+                resized = _along(resized, axis, side, scale, fixed, options)
             parts.append(converted(resized, kind or part.dtype.name))
         return Value.of(parts, value.layout, value.sources)
 
     return call.node(
-        compute, node_of(number).cpu(), summary=f"{name} {axes} {names} {mode} {subpixel} {kind} {options}"
+        compute,
+        node_of(number).cpu(),
+        node_of(alignment).cpu(),
+        summary=f"{name} {axes} {names} {mode} {subpixel} {rounding} {kind} {options}",
     )
 
 
-def _along(part: Array, axis: int, side: int, scale: float, options: dict[str, Any]) -> Array:
-    """Resample one axis to a number of positions by a scale, around its middle."""
+def _along(part: Array, axis: int, side: int, scale: float, fixed: float, options: dict[str, Any]) -> Array:
+    """Resample one axis to a number of positions by a scale; the fixed point is a share of the axis."""
     extent = part.shape[axis]
     if side == extent and scale == 1:
         return part
     xp = namespace(part)
     front = xp.moveaxis(part, axis, 0)
     rest = max(front.size // max(extent, 1), 1)
-    reach = side / scale / 2
+    start = fixed * (extent - side / scale)
     op: Any = REGISTRY["resize"](
         size=(side, rest),
-        roi_start=(extent / 2 - reach, 0.0),
-        roi_end=(extent / 2 + reach, float(rest)),
+        roi_start=(start, 0.0),
+        roi_end=(start + side / scale, float(rest)),
         dtype=part.dtype.name,
         compat="dali",
         **options,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -38,19 +39,20 @@ def slice_(call: DaliCall) -> DataNode:
     for name in ("start", "end", "shape", "rel_start", "rel_end", "rel_shape"):
         if (bound := call.take(name)) is not None:
             arguments[name] = bound
-    for sides in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
-        if len(double := [name for name in sides if name in arguments]) > 1:
-            raise call.wrong(f"{' and '.join(double)} are given", allowed=f"one of {', '.join(sides)}")
+    _check_single(call, arguments)
     axes, names = call.take("axes"), call.take("axis_names")
     if axes is None and names is None:
         names = "WH"
     policy, fill = _policy(call)
     kind = call.take("dtype")
     call.done()
+    if isinstance(axes, DataNode):
+        arguments["axes"] = axes
     nodes = {name: node_of(value).cpu() for name, value in arguments.items()}
 
     def compute(values: list[Value], _: Run) -> Value:
         value, settings = values[0], dict(zip(nodes, values[1:], strict=True))
+        axes_of_samples = settings.pop("axes", None)
         # as in DALI, positional shares are scaled in double precision, named ones in single precision
         precision = np.float64 if "anchor" in settings else np.float32
         for name, absolute in (("anchor", "start"), ("extent", "shape")):
@@ -60,13 +62,12 @@ def slice_(call: DaliCall) -> DataNode:
                 settings[f"rel_{absolute}" if share else absolute] = bound
         if axes is None and not value.layout and value.ndim >= 2:
             value = value.with_data(value.data, IMAGE_LAYOUTS.get(value.ndim, ""))
-        if axes is None and value.layout:
-            places = axes_of(value, None, names, source)
-        else:
-            every = axes is None or not np.size(axes)
-            places = axes_of(value, range(value.ndim) if every else axes, None, source)
+
+        places = _places(value, axes, names, source) if axes_of_samples is None else ()
         parts = []
         for n, part in enumerate(value):
+            if axes_of_samples is not None:
+                places = _places(value, axes_of_samples[n], names, source)
             bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
             bounds = {name: numbers for name, numbers in bounds.items() if numbers.size}
             starts, ends = _bounds(part.shape, places, bounds, precision)
@@ -74,6 +75,25 @@ def slice_(call: DaliCall) -> DataNode:
         return views(parts, values[0].layout, value.sources)
 
     return call.node(compute, *nodes.values(), inputs=data, summary=f"{axes} {names} {policy} {fill}")
+
+
+def _check_single(call: DaliCall, arguments: Mapping[str, Any]) -> None:
+    """Check that no end of a window is given twice.
+
+    Raises:
+        ParameterError: one is.
+    """
+    for sides in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
+        if len(double := [name for name in sides if name in arguments]) > 1:
+            raise call.wrong(f"{' and '.join(double)} are given", allowed=f"one of {', '.join(sides)}")
+
+
+def _places(value: Value, axes: Any, names: Any, source: str) -> tuple[int, ...]:
+    """Return the axes of a window; all, if there are neither numbers nor letters."""
+    if axes is None and value.layout:
+        return axes_of(value, None, names, source)
+    every = axes is None or not np.size(axes)
+    return axes_of(value, range(value.ndim) if every else axes, None, source)
 
 
 def crop_window(call: DaliCall, *, trims: bool = False) -> DataNode | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ...errors import ParameterError
 from ..rewrite import rewritten
+from .debug import DebugPipeline
 from .pipeline import Pipeline
 
 __all__ = ["do_not_convert", "pipeline_def"]
@@ -25,7 +26,11 @@ def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pipeline_def(
-    fn: Callable[..., Any] | None = None, *, enable_conditionals: bool = False, **options: Any
+    fn: Callable[..., Any] | None = None,
+    *,
+    enable_conditionals: bool = False,
+    debug: bool = False,
+    **options: Any,
 ) -> Callable[..., Any]:
     """Decorate a function that returns nodes, so that it returns a pipeline.
 
@@ -35,6 +40,7 @@ def pipeline_def(
     Args:
         fn: the function.
         enable_conditionals: whether ``if``, ``and``, ``or`` and ``not`` work on nodes in the function.
+        debug: whether operators compute when they are called, so that ``node.get()`` tells their values; slow.
         **options: arguments of :class:`Pipeline`.
 
     Raises:
@@ -54,6 +60,7 @@ def pipeline_def(
         @functools.wraps(function)
         def create(*args: Any, **kwargs: Any) -> Pipeline:
             conditionals = kwargs.pop("enable_conditionals", enable_conditionals)
+            debugs = kwargs.pop("debug", debug)
             pipeline_arguments = {
                 name: value for name, value in kwargs.items() if name in _PIPELINE_ARGUMENTS
             }
@@ -62,8 +69,11 @@ def pipeline_def(
                 for name, value in kwargs.items()
                 if name not in _PIPELINE_ARGUMENTS or name in parameters
             }
-            pipe = Pipeline(**{**options, **pipeline_arguments})
+            pipe_options = {**options, **pipeline_arguments}
             define = rewritten(function) if conditionals else function
+            if debugs:
+                return DebugPipeline(functools.partial(define, *args, **function_arguments), **pipe_options)
+            pipe = Pipeline(**pipe_options)
             with pipe:
                 nodes = define(*args, **function_arguments)
             pipe.set_outputs(nodes)

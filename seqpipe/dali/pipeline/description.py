@@ -125,6 +125,11 @@ class PipelineDescription:
         """Return how many batches an input needs before the first run: as many as are computed ahead."""
         return self.cpu_queue_size
 
+    @property
+    def source_names(self) -> frozenset[str]:
+        """Names of the readers and external sources."""
+        return frozenset(self._named_sources)
+
     def source_of_reader(self, name: str | None) -> Indexed:
         """Return a reader by its name; for None the only reader.
 

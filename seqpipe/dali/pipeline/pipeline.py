@@ -75,6 +75,8 @@ class Pipeline(TakesTurns, PipelineDescription):
     in_turn = ("build", "run", "schedule_run", "outputs", "next_batch", "checkpoint")
     is_draft = False
     """Whether it only stands for a pipeline that is not known yet."""
+    computes = False
+    """Whether operators compute when they are called, in debug mode."""
 
     def __init__(
         self,
@@ -101,6 +103,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         exec_dynamic: bool | None = None,  # there is one executor
         experimental_exec_dynamic: bool | None = None,  # noqa: ARG002  likewise
     ) -> None:
+        batch_size = int(batch_size) if hasattr(batch_size, "__index__") else batch_size
         if not (batch_size == -1 or (isinstance(batch_size, int) and batch_size > 0)):
             raise ParameterError(
                 f"batch_size={batch_size!r} is not valid", source="Pipeline", allowed="1 or more"
@@ -133,6 +136,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         self._caller = ""
         self.attached_nodes: dict[DataNode, DataNode] = {}
         self.scope: Any = None
+        self.anonymous = 0
 
     def __enter__(self) -> Pipeline:
         push_pipeline(self)
@@ -398,11 +402,11 @@ class Pipeline(TakesTurns, PipelineDescription):
             use_copy_kernel: accepted and ignored.
 
         Raises:
-            NotBuiltError: the pipeline is not built.
             KeyError: the source does not exist.
             ParameterError: the batch does not match the declaration of the source.
         """
-        executor = self.executor
+        self.build()
+        executor, layout = self.executor, layout or None
         name = data_node
         if isinstance(data_node, NativeNode):
             data_node = self.attached_nodes.get(data_node, data_node)  # type: ignore[call-overload]

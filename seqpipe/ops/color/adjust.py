@@ -50,7 +50,7 @@ class Brightness(_Levels):
     range of a dtype, the dtype is the result's.
     """
 
-    brightness: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
+    brightness: Number = param(1.0, "factor of all values", identity=1.0)
     brightness_shift: Number = param(0.0, "offset of all values", unit="of the range", identity=0.0)
 
     derived = ("shift",)
@@ -60,7 +60,9 @@ class Brightness(_Levels):
         {"brightness": (0.5, 1.5), "brightness_shift": (-0.25, 0.25), "seed": 1},
         {"brightness": 1 / 255, "dtype": "float32"},
     )
-    errors = (({"brightness": -1}, "brightness=-1 is not valid; allowed: a number of at least 0"),)
+    errors = (
+        ({"brightness": (2, 1)}, r"brightness=\(2, 1\) is not valid; allowed: a range \(least, greatest\)"),
+    )
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """Derive the shift in values."""
@@ -79,7 +81,7 @@ class Contrast(_Levels):
     ``out = contrast_center + contrast * (in - contrast_center)``.
     """
 
-    contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
+    contrast: Number = param(1.0, "factor of the distance from the center", identity=1.0)
     contrast_center: Number = param(
         None, "value that contrast does not change; None for the middle of the range", kind=float
     )
@@ -91,7 +93,9 @@ class Contrast(_Levels):
         {"contrast": (0.5, 1.5), "contrast_center": (90.0, 160.0), "seed": 1},
         {"contrast": 0.37, "dtype": "float32"},
     )
-    errors = (({"contrast": -1}, "contrast=-1 is not valid; allowed: a number of at least 0"),)
+    errors = (
+        ({"contrast": (2, 1)}, r"contrast=\(2, 1\) is not valid; allowed: a range \(least, greatest\)"),
+    )
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """Derive the center."""
@@ -112,9 +116,9 @@ class BrightnessContrast(_Levels):
     ``width`` is the width of the range; if that is the range of a dtype, the dtype is the result's.
     """
 
-    brightness: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
+    brightness: Number = param(1.0, "factor of all values", identity=1.0)
     brightness_shift: Number = param(0.0, "offset of all values", unit="of the range", identity=0.0)
-    contrast: Number = param(1.0, "factor of the distance from the center", lo=0, identity=1.0)
+    contrast: Number = param(1.0, "factor of the distance from the center", identity=1.0)
     contrast_center: Number = param(
         None, "value that contrast does not change; None for the middle of the range", kind=float
     )
@@ -129,7 +133,6 @@ class BrightnessContrast(_Levels):
         {"contrast": 0.37, "brightness": 1.1},
     )
     errors = (
-        ({"brightness": -1}, "brightness=-1 is not valid; allowed: a number of at least 0"),
         ({"contrast": (2, 1)}, r"contrast=\(2, 1\) is not valid; allowed: a range \(least, greatest\)"),
         ({"dtype": "int64"}, "dtype='int64' is not valid; allowed: 'uint8', 'uint16'"),
     )
@@ -258,7 +261,7 @@ class ColorTwist(Ranged, _Turn):
 
     hue: Number = param(0.0, "angle by which the hue is rotated", unit="degrees", identity=0.0)
     saturation: Number = param(1.0, "factor of the saturation", lo=0, identity=1.0)
-    brightness: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
+    brightness: Number = param(1.0, "factor of all values", identity=1.0)
     contrast: Number = param(1.0, "factor of the distance from the middle of the range", lo=0, identity=1.0)
 
     examples = (

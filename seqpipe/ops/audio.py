@@ -1,0 +1,295 @@
+"""Operators on sound and spectra: windows, filter banks, decibels, resampling. Arrays are of NumPy, values float32.
+
+Definitions are those of NVIDIA DALI, which defines the defaults; the mel scales are those of Slaney's Auditory Toolbox
+and of HTK.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..array import Array
+from ..errors import ParameterError
+
+__all__ = [
+    "mel_filters",
+    "mfcc",
+    "nonsilent_region",
+    "power_spectrum",
+    "preemphasis",
+    "resampled",
+    "spectrogram",
+    "to_decibels",
+]
+
+
+def spectrogram(
+    signal: Array,
+    *,
+    window_length: int = 512,
+    window_step: int = 256,
+    window: Array | None = None,
+    nfft: int | None = None,
+    power: int = 2,
+    center: bool = True,
+    reflect: bool = True,
+) -> Array:
+    """Return the spectrogram of a signal, ``(nfft // 2 + 1, windows)``.
+
+    Args:
+        signal: samples ``(n,)``.
+        window_length: number of samples in each window.
+        window_step: samples between the starts of two windows.
+        window: factors of the samples; None for a Hann window.
+        nfft: length of the transform; None for ``window_length``.
+        power: 1 for magnitudes, 2 for their squares.
+        center: whether windows are centered at multiples of the step, so that the signal is padded.
+        reflect: whether the padding mirrors the signal; otherwise it is zero.
+
+    Raises:
+        ParameterError: the window does not fit the transform, or the signal is too short.
+    """
+    size = window_length if nfft is None else int(nfft)
+    factors = np.asarray(_hann(window_length) if window is None else window, np.float32)
+    if len(factors) != window_length or size < window_length or power not in (1, 2):
+        raise ParameterError(
+            f"a window of {len(factors)} samples, window_length={window_length}, nfft={size}, power={power}",
+            source="spectrogram",
+            allowed="window_length factors, nfft of at least window_length, power 1 or 2",
+        )
+    if center:
+        half = window_length // 2
+        if reflect and len(signal) > 1:
+            places = np.arange(-half, len(signal) + window_length - half)
+            signal = signal[_mirrored(places, len(signal))]
+        else:
+            signal = np.pad(signal, (half, window_length - half))
+    count = (len(signal) - window_length) // window_step + 1
+    if count < 1:
+        raise ParameterError(
+            f"a signal of {len(signal)} samples", source="spectrogram", allowed=f"{window_length} or more"
+        )
+    starts = np.arange(count) * window_step
+    windows = signal[starts[:, None] + np.arange(window_length)] * factors
+    return _powers(np.fft.rfft(windows, size, axis=1), power).T
+
+
+def _hann(length: int) -> Array:
+    return 0.5 * (1 - np.cos(2 * np.pi / length * (np.arange(length) + 0.5)))
+
+
+def _mirrored(places: Array, length: int) -> Array:
+    period = 2 * (length - 1)
+    places = abs(places) % period
+    return np.minimum(places, period - places)
+
+
+def _powers(transform: Array, power: int) -> Array:
+    magnitudes = abs(transform)
+    return np.asarray(magnitudes**2 if power == 2 else magnitudes, np.float32)
+
+
+def power_spectrum(signal: Array, *, axis: int = -1, nfft: int | None = None, power: int = 2) -> Array:
+    """Return the magnitudes of a transform along an axis, or their squares.
+
+    Args:
+        signal: samples.
+        axis: axis of time.
+        nfft: length of the transform; None for that of the axis.
+        power: 1 for magnitudes, 2 for their squares.
+    """
+    return _powers(np.fft.rfft(signal, nfft, axis=axis), power)
+
+
+def mel_filters(
+    bins: int,
+    sample_rate: float,
+    count: int = 128,
+    low: float = 0.0,
+    high: float = 0.0,
+    *,
+    htk: bool = False,
+    normalize: bool = True,
+) -> Array:
+    """Return triangular filters on the mel scale, ``(count, bins)``.
+
+    Args:
+        bins: number of frequencies of a spectrum, from 0 to half of the sample rate.
+        sample_rate: in Hz.
+        count: number of filters.
+        low: lowest frequency in Hz.
+        high: highest frequency in Hz; 0 for half of the sample rate.
+        htk: whether the scale is HTK's, else Slaney's.
+        normalize: whether each filter has the area 1.
+    """
+    high = high if high > 0 else sample_rate / 2
+    edges = _hertz(np.linspace(_mel(low, htk), _mel(high, htk), count + 2), htk)
+    frequencies = np.arange(bins) * sample_rate / (2 * (bins - 1))
+    rising = (frequencies - edges[:-2, None]) / np.diff(edges)[:-1, None]
+    falling = (edges[2:, None] - frequencies) / np.diff(edges)[1:, None]
+    filters = np.maximum(0, np.minimum(rising, falling))
+    if normalize:
+        filters *= 2 / (edges[2:] - edges[:-2])[:, None]
+    return filters.astype(np.float32)
+
+
+def _mel(hertz: float, htk: bool) -> Any:
+    if htk:
+        return 1127 * np.log1p(hertz / 700)
+    return hertz * 3 / 200 if hertz < 1000 else 15 + np.log(hertz / 1000) * 27 / np.log(6.4)
+
+
+def _hertz(mel: Array, htk: bool) -> Array:
+    if htk:
+        return np.asarray(700 * np.expm1(mel / 1127))
+    return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * np.log(6.4) / 27))
+
+
+def to_decibels(
+    values: Array, multiplier: float = 10.0, reference: float = 0.0, cutoff_db: float = -200.0
+) -> Array:
+    """Return ``multiplier * log10(values / reference)``, but not less than ``cutoff_db``.
+
+    Args:
+        values: magnitudes or powers.
+        multiplier: 10 for powers, 20 for magnitudes.
+        reference: the value of 0 dB; 0 for the largest value.
+        cutoff_db: lowest result.
+    """
+    level = float(reference) or float(values.max(initial=0)) or 1.0
+    ratio = np.maximum(np.asarray(values, np.float32) / np.float32(level), 10 ** (cutoff_db / multiplier))
+    return np.asarray(multiplier * np.log10(ratio), np.float32)
+
+
+def mfcc(
+    spectrum: Array,
+    *,
+    axis: int = 0,
+    count: int = 20,
+    dct_type: int = 2,
+    normalize: bool = False,
+    lifter: float = 0.0,
+) -> Array:
+    """Return the first coefficients of a cosine transform along an axis, such as those of a mel spectrogram.
+
+    Args:
+        spectrum: values, usually in decibels.
+        axis: axis of frequencies.
+        count: number of coefficients.
+        dct_type: type of the transform, 1 to 4.
+        normalize: whether the transform is orthonormal; not of type 1.
+        lifter: factor of liftering; 0 for none.
+
+    Raises:
+        ParameterError: the type is unknown, or cannot be normalized.
+    """
+    size = spectrum.shape[axis]
+    k, n = np.arange(count)[:, None], np.arange(size)[None]
+    if dct_type not in (1, 2, 3, 4) or (dct_type == 1 and (normalize or size < 2)):
+        raise ParameterError(
+            f"dct_type={dct_type}, normalize={normalize} of {size} values",
+            source="mfcc",
+            allowed="1 of two values or more, not normalized; 2, 3, 4",
+        )
+    if dct_type == 1:
+        table = np.cos(np.pi / (size - 1) * n * k)
+        table[:, 0], table[:, -1] = 0.5, 0.5 * (-1.0) ** np.arange(count)
+    elif dct_type == 2:
+        table = np.cos(np.pi / size * (n + 0.5) * k)
+    elif dct_type == 3:
+        table = np.cos(np.pi / size * n * (k + 0.5))
+        table[:, 0] = 0.5
+    else:
+        table = np.cos(np.pi / size * (n + 0.5) * (k + 0.5))
+    if normalize:
+        table *= np.sqrt(2 / size)
+        if dct_type == 2:
+            table[0] *= np.sqrt(0.5)
+        elif dct_type == 3:
+            table[:, 0] *= np.sqrt(2)
+    if lifter:
+        table *= 1 + lifter / 2 * np.sin(np.pi / lifter * (k + 1))
+    return np.moveaxis(np.tensordot(table, spectrum, (1, axis)), 0, axis).astype(np.float32)
+
+
+def preemphasis(signal: Array, coefficient: float = 0.97, border: str = "clamp") -> Array:
+    """Return each sample less the one before it times a coefficient.
+
+    Args:
+        signal: samples ``(n, …)``.
+        coefficient: the factor.
+        border: the value before the first: "zero", "clamp" for the first, "reflect" for the second.
+
+    Raises:
+        ParameterError: the border is unknown.
+    """
+    if border not in ("zero", "clamp", "reflect"):
+        raise ParameterError(f"border={border!r}", source="preemphasis", allowed="'zero', 'clamp', 'reflect'")
+    values = signal.astype(np.float32)
+    if not len(values):
+        return values
+    first = {"zero": np.zeros_like(values[:1]), "clamp": values[:1]}.get(border, values[1:2])
+    before = np.concatenate([first if len(first) else values[:1], values[:-1]])
+    return np.asarray(values - np.float32(coefficient) * before)
+
+
+def nonsilent_region(
+    signal: Array, cutoff_db: float = -60.0, reference_power: float = 0.0, window_length: int = 2048
+) -> tuple[int, int]:
+    """Return start and length of the region between the first and the last window that are not silent.
+
+    Args:
+        signal: samples ``(n,)``.
+        cutoff_db: mean power of a window, in relation to the reference, below which it is silent.
+        reference_power: power of 0 dB; 0 for the largest mean power of a window.
+        window_length: number of samples in each window.
+    """
+    if not len(signal):
+        return 0, 0
+    size = min(int(window_length), len(signal))
+    sums = np.concatenate([[0.0], np.cumsum(np.square(signal.astype(np.float64)))])
+    powers = np.maximum(sums[size:] - sums[:-size], 0) / size
+    level = float(reference_power) or float(powers.max())
+    loud = np.flatnonzero(powers >= level * 10 ** (cutoff_db / 10))
+    if not loud.size or level == 0:
+        return 0, 0
+    return int(loud[0]), int(loud[-1] - loud[0]) + size
+
+
+def resampled(signal: Array, scale: float, length: int | None = None, quality: float = 50.0) -> Array:
+    """Return a signal at another sample rate, by a sinc filter with a Hann window.
+
+    Args:
+        signal: samples ``(n, …)`` with time first.
+        scale: new sample rate, divided by the old one.
+        length: number of samples of the result; by default as many as the scale gives, rounded up.
+        quality: 0 to 100; more gives a longer filter.
+
+    Raises:
+        ParameterError: the quality is out of range, or the scale is not positive.
+    """
+    if not 0 <= quality <= 100 or scale <= 0:
+        raise ParameterError(
+            f"quality={quality}, scale={scale}", source="audio_resample", allowed="0 to 100, more than 0"
+        )
+    lobes = round(0.007 * quality * quality - 0.09 * quality + 3)
+    count = int(np.ceil(len(signal) * scale)) if length is None else int(length)
+    positions = np.arange(count) / scale
+    nearest = np.floor(positions).astype(np.int64)
+    offsets = np.arange(1 - lobes, lobes + 1)
+    entries = lobes * 64 + 1  # as in DALI, factors are interpolated in a table
+    steps = np.arange(entries) - (entries - 1) / 2
+    table_at = steps * (2 * lobes / (entries - 1))
+    table = np.sinc(table_at) * 0.5 * (1 + np.cos(np.pi * steps * 2 / entries))
+    result = np.empty((count, *signal.shape[1:]), np.float32)
+    for start in range(0, count, 1 << 15):  # parts of the result, for the memory of the factors
+        part = slice(start, start + (1 << 15))
+        places = nearest[part, None] + offsets
+        distances = places - positions[part, None]
+        factors = np.interp(distances, table_at, table, left=0, right=0)
+        factors[(places < 0) | (places >= len(signal))] = 0
+        taken = signal[np.clip(places, 0, max(len(signal) - 1, 0))].astype(np.float32)
+        result[part] = np.einsum("nk,nk...->n...", factors.astype(np.float32), taken)
+    return result
