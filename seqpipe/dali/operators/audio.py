@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array, to_numpy
-from ...errors import ParameterError
+from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ...ops import Run, audio
 from ...pipeline.value import Value
 from ..call import DaliCall
@@ -120,7 +120,7 @@ def mel_filter_bank(call: DaliCall) -> DataNode:
         axis = value.layout.index("f") if "f" in value.layout else max(value.ndim - 2, 0)
         parts = []
         for part in value:
-            filters = audio.mel_filters(part.shape[axis], **options)  # type: ignore[arg-type]
+            filters = audio.mel_filters(part.shape[axis], **options)
             parts.append(np.moveaxis(np.tensordot(filters, part, (1, axis)), 0, axis).astype(np.float32))
         return Value.of(parts, value.layout, value.sources)
 
@@ -162,18 +162,17 @@ def nonsilent_region(call: DaliCall) -> tuple[DataNode, ...]:
     """``fn.nonsilent_region``: start and length, int32."""
     settings = {name: call.take(name) for name in ("cutoff_db", "reference_power", "window_length")}
     call.take("reset_interval")
-    node = _each(
-        call,
-        lambda part, **options: np.asarray(audio.nonsilent_region(_signal(part), **options), np.int32),
-        lambda _: "",
-        **settings,
-    )
-    both = DataNode(
-        call.row.name,
-        [node],
-        lambda v, _: tuple(v[0].each(lambda part, n=n: np.asarray(part[n]), "") for n in (0, 1)),
-    )
-    return outputs_of(both, 2)
+
+    def region(part: Array, **options: Any) -> Array:
+        return np.asarray(audio.nonsilent_region(_signal(part), **options), np.int32)
+
+    node = _each(call, region, lambda _: "", **settings)
+
+    def both(values: list[Value], _: Run) -> tuple[Value, ...]:
+        begin, length = (values[0].each(partial(np.take, indices=n), "") for n in (0, 1))
+        return begin, length
+
+    return outputs_of(DataNode(call.row.name, [node], both), 2)
 
 
 def resample(call: DaliCall) -> DataNode:
@@ -210,12 +209,20 @@ def decode_audio(call: DaliCall) -> tuple[DataNode, ...]:
     kind, downmix = dtype_name(call.take("dtype", "float32")), bool(call.take("downmix", False))
     rate, quality = call.take("sample_rate"), float(call.take("quality", 50.0))
     call.done()
-    from ...video.sound import decoded_sound
+    from ...video.audio.reader import AudioReader
 
     def compute(values: list[Value], _: Run) -> tuple[Value, Value]:
         value, signals, found = values[0].on_host(), [], []
         for n, data in enumerate(value):
-            signal, own = decoded_sound(to_numpy(data).tobytes(), value.sources[n] if value.sources else "")
+            try:
+                with AudioReader(to_numpy(data).tobytes()) as reader:
+                    sound = reader.audio()
+            except SeqpipeError as error:
+                raise UnreadableSourceError(
+                    f"no sound that can be decoded: {error.fact}",
+                    source=value.sources[n] if value.sources else f"sample {n}",
+                ) from error
+            signal, own = sound.samples.T, float(sound.sample_rate)
             wanted = float(np.ravel(values[1][n])[0]) if rate is not None else 0.0
             if downmix:
                 signal = signal.mean(axis=1)
