@@ -1,5 +1,5 @@
 // Samples the control points of elastic fields, many fields in one launch: the numbers that NumPy's Philox (Philox4x64-10)
-// generates from a key, bit for bit as in ops/volume/lattice.py. A thread generates the four numbers of one step of the
+// generates from a key, bit for bit as in ops/volume/mapping.py. A thread generates the four numbers of one step of the
 // generator.
 //
 // variant: THREADS=256
