@@ -13,6 +13,7 @@ from ..core.lazy import on_demand
 
 if TYPE_CHECKING:
     from .export import to_monai, to_nibabel, to_sitk, to_torchio
+    from .formats.label_files import LabelFiles
     from .formats.write import save
     from .info import VolumeInfo
     from .reader import VolumeReader
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .resampling.regrid import reorient, resample, to_canonical
 
 _LAZY = {
+    "LabelFiles": "formats.label_files",
     "VolumeInfo": "info",
     "VolumeReader": "reader",
     "align": "resampling.align",
@@ -34,6 +36,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "LabelFiles",
     "VolumeInfo",
     "VolumeReader",
     "align",

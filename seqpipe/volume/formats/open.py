@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ import numpy as np
 from ...core.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, packing_of, volume_kind
 from ...errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from ...video.source.source import Source, open_source
+from .label_files import LabelFiles
 
 if TYPE_CHECKING:
     from ..source import VolumeSource
@@ -39,7 +41,7 @@ _OPENERS: Final = {
 }
 _READ_PACKED: Final = ("nifti", "npy", "mgh", "analyze")
 """Formats whose readers unpack a compressed stream themselves, only as far as needed."""
-_WITH_KEYS: Final = ("npz", "hdf5", "torch")
+_WITH_KEYS: Final = ("npz", "hdf5", "torch", "dicom")
 _KEY_MARK: Final = "::"
 _WITHOUT_MAGIC: Final = ("cdg", "h261", "h263", "m4v", "mjpeg", "mpegvideo", "tty", "vc1")
 """Formats of FFmpeg that it may take other data for, such as zeros."""
@@ -59,7 +61,7 @@ def is_volume(origin: Any) -> bool:
         SeqpipeError: the origin cannot be opened.
     """
     origin, _ = split_key(origin)
-    if _is_several(origin) or _folder(origin) is not None:
+    if isinstance(origin, (Mapping, LabelFiles)) or _is_several(origin) or _folder(origin) is not None:
         return True
     if _headed(origin) is not None:
         return True
@@ -77,7 +79,7 @@ def open_volume(
 
     Args:
         origin: a file of a volume format; a folder with one DICOM series, a Zarr array or images; or a list of DICOM
-            files or images. ``file.h5::/path`` stands for the file and the key.
+            files or images; or :class:`LabelFiles`. ``file.h5::/path`` stands for the file and the key.
         series: for DICOM, the SeriesInstanceUID where there are several.
         key: for NPZ, HDF5, files of torch and Zarr, the name of the array; for ZIP archives, that of the file.
 
@@ -87,6 +89,10 @@ def open_volume(
         ParameterError: a series is asked for of one file.
         BackendError: the format needs a package that is not installed.
     """
+    if isinstance(origin, (Mapping, LabelFiles)):
+        from .structures import open_labels
+
+        return open_labels(LabelFiles(origin) if isinstance(origin, Mapping) else origin, open_volume)
     if _is_several(origin):
         return open_files(list(origin), series=series)
     origin, key = split_key(origin, key)
@@ -152,7 +158,7 @@ def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
     if not files:
         return None
     origin, _ = split_key(origin)
-    if not _is_several(origin) and _folder(origin) is None:
+    if not (isinstance(origin, (Mapping, LabelFiles)) or _is_several(origin)) and _folder(origin) is None:
         files.append(open_source(_headed(origin) or origin))
     stamps = [file.stamp() for file in files]
     return None if None in stamps else [list(stamp) for stamp in dict.fromkeys(stamps) if stamp is not None]
