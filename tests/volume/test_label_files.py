@@ -253,34 +253,6 @@ def test_contours_fill_the_voxels_whose_centers_opencv_finds_inside(folder, imag
         np.testing.assert_array_equal(found.affine, image.affine)
 
 
-def test_contours_as_rt_utils_reads_them(tmp_path, image):
-    """rt-utils rounds outlines to whole pixels, and marks those: its voxels and ours differ at the border alone."""
-    rt_utils = needs("rt_utils")
-    center = (image.shape[1] / 2, image.shape[2] / 2)
-    circle = (
-        np.stack([6 * np.sin(np.linspace(0, 6.2, 40)), 6 * np.cos(np.linspace(0, 6.2, 40))], axis=1) + center
-    )
-    path = structure_set(tmp_path / "rt.dcm", {"Lung": [in_mm(image, depth, circle) for depth in (2, 3)]})
-    labels = seqpipe.open(LabelFiles(path, like=phantom_path("dicom"))).sequence().data[..., 0]
-    from rt_utils.image_helper import create_series_mask_from_contour_sequence
-
-    pydicom = needs("pydicom")
-    (roi,) = pydicom.dcmread(path).ROIContourSequence
-    for contour, one in zip(roi.ContourSequence, datasets()[2:4], strict=True):
-        contour.ContourImageSequence = [pydicom.Dataset()]
-        contour.ContourImageSequence[0].ReferencedSOPInstanceUID = one.SOPInstanceUID
-    found = create_series_mask_from_contour_sequence(datasets(), roi.ContourSequence)
-    assert rt_utils is not None
-    judge = np.moveaxis(found, -1, 0)  # its images are square: rows and columns are confused in others
-    side = min(judge.shape[1:])
-    judge, labels = judge[:, :side, :side], labels[:, :side, :side]
-    assert labels.any()
-    planes, border = judge.astype(np.uint8).transpose(1, 2, 0), np.ones((3, 3), np.uint8)
-    outer, inner = (change(planes, border).transpose(2, 0, 1) > 0 for change in (cv2.dilate, cv2.erode))
-    assert not (labels.astype(bool) & ~outer).any()
-    assert not (inner & ~labels.astype(bool)).any()
-
-
 def test_contours_that_are_not_of_the_image_are_refused(folder, image):
     square = np.array([[2.5, 2.5], [2.5, 6.5], [6.5, 6.5], [6.5, 2.5]])
     good = in_mm(image, 2, square)
