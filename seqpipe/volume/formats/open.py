@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -161,7 +162,12 @@ def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
     if not (isinstance(origin, (Mapping, LabelFiles)) or _is_several(origin)) and _folder(origin) is None:
         files.append(open_source(_headed(origin) or origin))
     stamps = [file.stamp() for file in files]
-    return None if None in stamps else [list(stamp) for stamp in dict.fromkeys(stamps) if stamp is not None]
+    if None in stamps:
+        return None
+    found: list[Any] = [list(stamp) for stamp in dict.fromkeys(stamps) if stamp is not None]
+    if isinstance(origin, LabelFiles):  # what is made of the files, and the grid that it is on
+        found += [repr(replace(origin, like=None)), volume.info.affine.tolist()]
+    return found
 
 
 def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSourceError:
