@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from .dataset.audio import AudioSpec
     from .dataset.dataset import Dataset
     from .dataset.feed import feed
+    from .dataset.fingerprint import Fingerprint, fingerprint
     from .dataset.items import items
     from .dataset.options import Cache, Decode, Prepare
+    from .dataset.prepared import prepared
     from .dataset.samples import Samples
     from .dataset.takes import Clip, Every, Grid, Patch, Segments, Whole
     from .dataset.videos import folders, listing, videos
@@ -73,6 +75,7 @@ __all__ = [
     "Decode",
     "DeviceMemoryError",
     "Every",
+    "Fingerprint",
     "FrameRangeError",
     "Grid",
     "ManifestError",
@@ -95,6 +98,7 @@ __all__ = [
     "__version__",
     "cases",
     "feed",
+    "fingerprint",
     "flow",
     "fn",
     "folders",
@@ -104,6 +108,7 @@ __all__ = [
     "operator",
     "ops",
     "pipeline",
+    "prepared",
     "readers",
     "stream",
     "videos",
@@ -129,6 +134,7 @@ _LAZY = {
     "Dataset": "dataset.dataset",
     "Decode": "dataset.options",
     "Every": "dataset.takes",
+    "Fingerprint": "dataset.fingerprint",
     "Grid": "dataset.takes",
     "OutputSpec": "video.convert.output",
     "Patch": "dataset.takes",
@@ -140,6 +146,7 @@ _LAZY = {
     "Whole": "dataset.takes",
     "cases": "dataset.volumes",
     "feed": "dataset.feed",
+    "fingerprint": "dataset.fingerprint",
     "flow": "",
     "fn": "",
     "folders": "dataset.videos",
@@ -148,6 +155,7 @@ _LAZY = {
     "operator": "ops",
     "ops": "",
     "pipeline": "",
+    "prepared": "dataset.prepared",
     "readers": "",
     "stream": "video.stream",
     "videos": "dataset.videos",
