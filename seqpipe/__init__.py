@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .dataset.dataset import Dataset
     from .dataset.feed import feed
     from .dataset.fingerprint import Fingerprint, fingerprint
+    from .dataset.infer import infer
     from .dataset.items import items
     from .dataset.options import Cache, Decode, Prepare
     from .dataset.prepared import prepared
@@ -102,6 +103,7 @@ __all__ = [
     "flow",
     "fn",
     "folders",
+    "infer",
     "items",
     "listing",
     "open",
@@ -150,6 +152,7 @@ _LAZY = {
     "flow": "",
     "fn": "",
     "folders": "dataset.videos",
+    "infer": "dataset.infer",
     "items": "dataset.items",
     "listing": "dataset.videos",
     "operator": "ops",

@@ -56,7 +56,7 @@ VOLUME = (
     ("space", "info", "source"),
     ("formats", "resampling", "pictures", "disk"),
     ("reader",),
-    ("export", "patches"),
+    ("export", "labels", "patches"),
 )
 CLI = (
     ("terminal",),
@@ -112,6 +112,7 @@ HOMES = {
             "nibabel",
             "SimpleITK",
             "pydicom",
+            "highdicom",
             "nrrd",
             "h5py",
             "zarr",

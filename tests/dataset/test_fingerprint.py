@@ -30,7 +30,6 @@ def voxels(number):
 def folder(tmp_path):
     for number in range(COUNT):
         image, labels = voxels(number)
-        affine = np.diag([2.0 + number, 1.0, 0.5, 1.0])[:, [2, 1, 0, 3]]
         affine = np.array([[0, 0, 0.5, 0], [0, 1.0, 0, 0], [2.0 + number, 0, 0, 0], [0, 0, 0, 1]])
         for name, data in (("images", image), ("labels", labels)):
             (tmp_path / name).mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Writing volumes: NIfTI and MGH with their affines, NPY and NPZ."""
+"""Writing volumes: NIfTI, MGH, NRRD and MetaImage with their affines, NPY and NPZ."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from ...sequence import Sequence
 from ..space import in_file_order
 from .mgh import mgh_bytes
 from .nifti import SECONDS, TYPES
+from .write_text import metaimage_bytes, nrrd_bytes
 
 __all__ = ["ENDINGS", "content", "nifti_bytes", "quaternion_of", "save"]
 
-ENDINGS: Final = (".nii", ".nii.gz", ".mgh", ".mgz", ".npy", ".npz")
+ENDINGS: Final = (".nii", ".nii.gz", ".mgh", ".mgz", ".nrrd", ".mha", ".npy", ".npz")
 
 _CODES: Final = {np.dtype(code): number for number, (code, channels) in TYPES.items() if channels == 1}
 _COLORS: Final = {3: 128, 4: 2304}
@@ -46,8 +47,9 @@ def save(
     qform if it has no shear; values are written as they are, those stored with a scale with their slope and intercept.
     Of a volume that was read from NIfTI, the codes of the forms, units, the interval between volumes, intent and
     description are kept. ``.mgh`` and ``.mgz`` are FreeSurfer's, with the affine; volumes of a series and channels are
-    frames. ``.npz`` contains ``image`` and ``affine``, ``.npy`` the array alone. Formats other than NIfTI have no place
-    for a scale, so it is applied. The file appears under its name only when it is complete.
+    frames. ``.nrrd`` and ``.mha`` are compressed, with the affine in LPS. ``.npz`` contains ``image`` and ``affine``,
+    ``.npy`` the array alone. Formats other than NIfTI have no place for a scale, so it is applied. The file appears
+    under its name only when it is complete.
 
     Args:
         sequence: ``DHWC``, ``DHW`` or ``FDHWC``, on any device; or a part of a sample, such as
@@ -95,6 +97,8 @@ def content(sequence: Sequence, ending: str, *, time_step_s: float | None = None
     if ending in (".mgh", ".mgz"):
         data = mgh_bytes(sequence, time_step_s=time_step_s)
         return _gzip(data) if ending == ".mgz" else data
+    if ending in (".nrrd", ".mha"):
+        return nrrd_bytes(sequence) if ending == ".nrrd" else metaimage_bytes(sequence)
     file = io.BytesIO()
     if ending == ".npy":
         np.save(file, to_numpy(sequence.scaled().data))
