@@ -150,6 +150,7 @@ HOMES = {
         "pipeline.executor",
         "pipeline.workers",
         "dataset.calls",
+        "dataset.each_case",
         "dataset.items",
     ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "core.draws", "sampling", "ops")),

@@ -26,7 +26,7 @@ from ..volume.source import AnyArray
 from .each_case import CaseErrors, Progress, each_case
 from .planning import NetworkPlan, planned, target_spacing
 
-__all__ = ["CaseFacts", "Fingerprint", "Intensity", "fingerprint"]
+__all__ = ["CaseFacts", "Fingerprint", "IntensityFacts", "case_stamp", "fingerprint"]
 
 _QUANTILES: Final = (np.arange(512) + 0.5) / 512
 _PERCENTILES: Final = (0.5, 50.0, 99.5)
@@ -34,7 +34,7 @@ _VERSION: Final = 1
 
 
 @dataclass(frozen=True)
-class Intensity:
+class IntensityFacts:
     """Statistics of values; of a data set, each case counts the same, as in nnU-Net.
 
     Attributes:
@@ -125,12 +125,12 @@ class Fingerprint:
         return tuple(self.cases[0].foreground)
 
     @property
-    def intensities(self) -> dict[str, Intensity]:
+    def intensities(self) -> dict[str, IntensityFacts]:
         """Channel → statistics of the labeled voxels; without labels, of those that are not 0."""
         return {name: _merged([case.foreground[name] for case in self.cases]) for name in self.channels}
 
     @property
-    def by_class(self) -> dict[int, dict[str, Intensity]]:
+    def by_class(self) -> dict[int, dict[str, IntensityFacts]]:
         """Label → channel → statistics of its voxels."""
         return {
             number: {
@@ -461,11 +461,11 @@ def _statistics(values: AnyArray) -> dict[str, Any]:
     }
 
 
-def _merged(several: Seq[Mapping[str, Any]]) -> Intensity:
+def _merged(several: Seq[Mapping[str, Any]]) -> IntensityFacts:
     """Merge the statistics of cases, which count the same."""
     used = [one for one in several if one["count"]]
     if not used:
-        return Intensity(*[float("nan")] * 7)
+        return IntensityFacts(*[float("nan")] * 7)
     means, stds = np.array([one["mean"] for one in used]), np.array([one["std"] for one in used])
     mean = float(means.mean())
     # the variance of the mixture
@@ -473,4 +473,4 @@ def _merged(several: Seq[Mapping[str, Any]]) -> Intensity:
     together: FloatArray = np.concatenate([one["quantiles"] for one in used])
     low, middle, high = np.percentile(together, _PERCENTILES).tolist()
     least, most = min(one["min"] for one in used), max(one["max"] for one in used)
-    return Intensity(mean, std, middle, low, high, least, most)
+    return IntensityFacts(mean, std, middle, low, high, least, most)
