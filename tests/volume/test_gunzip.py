@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from seqpipe.core.content import unpacked_head
+from seqpipe.core.files.content import unpacked_head
 from seqpipe.errors import DamagedSourceError, UnreadableSourceError
 from seqpipe.volume.formats import gunzip
 from seqpipe.volume.formats.gunzip import check_size, inflate, inflate_all, inflate_start

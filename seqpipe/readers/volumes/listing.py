@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...core.content import VOLUME_ENDINGS
+from ...core.files.content import VOLUME_ENDINGS
 from ...core.json_text import parse_json
 from ...core.keywords import refuses_unknown
 from ...core.param import check_list, check_path

@@ -7,9 +7,9 @@ from collections.abc import Sequence as Seq
 from pathlib import PurePosixPath
 from typing import Final
 
-from ...core.content import HEAD, volume_kind
+from ...core.files.content import HEAD, volume_kind
+from ...core.files.npy import member_bytes, reading_zip
 from ...core.natural_order import natural_order
-from ...core.npy import member_bytes, reading_zip
 from ...errors import UnreadableSourceError
 from ..source import Source
 from .start import Unpacked

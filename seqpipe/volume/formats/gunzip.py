@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ...core.content import packing_of, unpack_errors, unpacker
+from ...core.files.content import packing_of, unpack_errors, unpacker
 from ...errors import SourceError, UnreadableSourceError
 from ..source import AnyArray, damaged
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...core.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, packing_of, volume_kind
+from ...core.files.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, packing_of, volume_kind
 from ...errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from ...video.source.source import Source, open_source
 from .label_files import LabelFiles

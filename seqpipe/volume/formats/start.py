@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from ...core.content import HEAD, UnpackError, packing_of, unpacked_head, volume_kind
+from ...core.files.content import HEAD, UnpackError, packing_of, unpacked_head, volume_kind
 from ...errors import UnreadableSourceError
 from ..source import Read, Source, Stamp, open_source
 from .gunzip import Compression, inflate_all
