@@ -40,8 +40,11 @@ if TYPE_CHECKING:
     from .dataset.audio import AudioSpec
     from .dataset.dataset import Dataset
     from .dataset.feed import feed
+    from .dataset.fingerprint import Fingerprint, fingerprint
+    from .dataset.infer import infer
     from .dataset.items import items
     from .dataset.options import Cache, Decode, Prepare
+    from .dataset.prepared import prepared
     from .dataset.samples import Samples
     from .dataset.takes import Clip, Every, Grid, Patch, Segments, Whole
     from .dataset.videos import folders, listing, videos
@@ -73,6 +76,7 @@ __all__ = [
     "Decode",
     "DeviceMemoryError",
     "Every",
+    "Fingerprint",
     "FrameRangeError",
     "Grid",
     "ManifestError",
@@ -95,15 +99,18 @@ __all__ = [
     "__version__",
     "cases",
     "feed",
+    "fingerprint",
     "flow",
     "fn",
     "folders",
+    "infer",
     "items",
     "listing",
     "open",
     "operator",
     "ops",
     "pipeline",
+    "prepared",
     "readers",
     "stream",
     "videos",
@@ -129,6 +136,7 @@ _LAZY = {
     "Dataset": "dataset.dataset",
     "Decode": "dataset.options",
     "Every": "dataset.takes",
+    "Fingerprint": "dataset.fingerprint",
     "Grid": "dataset.takes",
     "OutputSpec": "video.convert.output",
     "Patch": "dataset.takes",
@@ -140,14 +148,17 @@ _LAZY = {
     "Whole": "dataset.takes",
     "cases": "dataset.volumes",
     "feed": "dataset.feed",
+    "fingerprint": "dataset.fingerprint",
     "flow": "",
     "fn": "",
     "folders": "dataset.videos",
+    "infer": "dataset.infer",
     "items": "dataset.items",
     "listing": "dataset.videos",
     "operator": "ops",
     "ops": "",
     "pipeline": "",
+    "prepared": "dataset.prepared",
     "readers": "",
     "stream": "video.stream",
     "videos": "dataset.videos",

@@ -35,6 +35,7 @@ __all__ = [
     "to_cupy",
     "to_numpy",
     "to_torch",
+    "without_gradients",
 ]
 
 Array: TypeAlias = Any
@@ -202,6 +203,16 @@ def on_gpu(number: int) -> AbstractContextManager[Any]:
     """
     device: AbstractContextManager[Any] = _load("cupy").cuda.Device(number)
     return device
+
+
+def without_gradients() -> AbstractContextManager[Any]:
+    """Return a context in which torch records no gradients.
+
+    Raises:
+        BackendError: torch is not installed.
+    """
+    context: AbstractContextManager[Any] = _load("torch").inference_mode()
+    return context
 
 
 def is_torch(value: Any) -> bool:

@@ -56,7 +56,7 @@ VOLUME = (
     ("space", "info", "source"),
     ("formats", "resampling", "pictures", "disk"),
     ("reader",),
-    ("export", "patches"),
+    ("export", "labels", "patches"),
 )
 CLI = (
     ("terminal",),
@@ -101,7 +101,7 @@ LAYERS = (
 # library → the only modules in which it is named
 HOMES = {
     "av": ("video",),
-    "torch": ("array", "dali.plugin.pytorch", "torch"),
+    "torch": ("array", "dali.plugin.pytorch", "torch", "volume.formats.torch_file"),
     "cupy": ("array", "core.kernel", "flow.nvofa"),
     "nvidia": ("writers.gpu_jpeg",),
     "jax": ("dali.plugin.jax", "dataset.arrays"),
@@ -112,6 +112,7 @@ HOMES = {
             "nibabel",
             "SimpleITK",
             "pydicom",
+            "highdicom",
             "nrrd",
             "h5py",
             "zarr",
@@ -149,6 +150,7 @@ HOMES = {
         "pipeline.executor",
         "pipeline.workers",
         "dataset.calls",
+        "dataset.each_case",
         "dataset.items",
     ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "core.draws", "sampling", "ops")),

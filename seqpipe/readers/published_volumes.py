@@ -1,8 +1,18 @@
 """Published datasets of volumes in a local folder: complete cases, and missing or unexpected files.
 
 spleen = seqpipe.readers.published_volumes.decathlon("/data/Task09_Spleen").checked()
-cases = seqpipe.cases(spleen.files, subjects=spleen.subjects)
-train = seqpipe.volumes(cases.fold(0, 5), Patch(96, around="balanced"))
+train = seqpipe.volumes(spleen.cases.fold(0, 5), Patch(96, around="balanced"))
+
+============================ ======================================================================================
+function                     reads
+============================ ======================================================================================
+:func:`decathlon`            a task of the Medical Segmentation Decathlon, by its ``dataset.json``
+:func:`nnunet_raw`           a folder of ``nnUNet_raw``, by its ``dataset.json``
+:func:`nnunet_preprocessed`  a configuration's folder of ``nnUNet_preprocessed``
+:func:`brats`                a folder of BraTS with a folder a case, 2017 to 2025
+:func:`bids`                 a data set by the layout of BIDS
+:func:`ixi`                  IXI
+============================ ======================================================================================
 """
 
 from __future__ import annotations
@@ -11,19 +21,25 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from ..core.json_text import parse_json
 from ..core.param import check_list, check_path
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, described_type
-from .volumes.listing import IMAGE, LABEL, subject_of
+from ..volume.formats.label_files import LabelFiles
+from .volumes.listing import IMAGE, LABEL, Case, Cases, subject_of
 
-__all__ = ["PublicDataset", "decathlon", "ixi"]
+__all__ = ["PublicDataset", "bids", "brats", "decathlon", "ixi", "nnunet_preprocessed", "nnunet_raw"]
 
 _SHOWN: Final = 10
 _DECATHLON: Final = "http://medicaldecathlon.com"
+_NNUNET: Final = "https://github.com/MIC-DKFZ/nnUNet"
+_BRATS_HOME: Final = "https://www.synapse.org/brats"
+_BRATS: Final = re.compile(r"[_-](t1|t1ce|t2|flair|t1n|t1c|t2w|t2f|seg)\.nii(?:\.gz)?", re.IGNORECASE)
 _IXI: Final = "https://brain-development.org/ixi-dataset"
 _IXI_NAME: Final = re.compile(r"(IXI\d{3}-[A-Za-z]+-\d+)-(\w+)\.nii(\.gz)?")
 _IXI_COUNTS: Final[Mapping[str, int]] = {"T1": 581, "T2": 578, "PD": 578, "MRA": 570}
@@ -38,25 +54,40 @@ class PublicDataset:
         name: name of the dataset.
         home: URL of its publisher.
         folder: the folder.
-        files: name → path for each complete case, for ``Volume(files=…)``.
-        subjects: subject of each case, for ``Volume(subjects=…)``.
+        files: name → path for each complete case, for ``seqpipe.cases(files=…)``.
+        subjects: subject of each case.
         test: the cases without published labels.
         classes: number of a label → its meaning.
         missing: expected files that do not exist.
         unexpected: volumes that the description does not name.
         notes: further differences from the publisher's description.
+        regions: name of a region → the labels it consists of, where they overlap; of the channels of ``label`` if the
+            function was asked for regions.
+        ignore: the label of voxels without annotation, or None.
     """
 
     name: str
     home: str
     folder: str
-    files: tuple[dict[str, str], ...]
+    files: tuple[dict[str, Any], ...]
     subjects: tuple[str, ...]
     test: tuple[dict[str, str], ...] = ()
     classes: Mapping[int, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     unexpected: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    regions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    ignore: int | None = None
+
+    @property
+    def cases(self) -> Cases:
+        """The complete cases, for :func:`seqpipe.volumes`."""
+        entries = (
+            Case(dict(parts), str(next(iter(parts.values()))), subject)
+            for parts, subject in zip(self.files, self.subjects, strict=True)
+        )
+        labels = (LABEL,) if self.files and LABEL in self.files[0] else ()
+        return Cases(tuple(entries), labels)
 
     def checked(self) -> PublicDataset:
         """Return the dataset itself, if it is complete.
@@ -97,7 +128,7 @@ def decathlon(folder: str | os.PathLike[str]) -> PublicDataset:
     """List a task of the Medical Segmentation Decathlon, such as ``Task09_Spleen``.
 
     Its ``dataset.json`` names the images, labels and classes, and their numbers. Images of several modalities, such as
-    those of ``Task01_BrainTumour``, are series ``FDHWC``; ``Volume(…, series_as_channels=True)`` makes them channels.
+    those of ``Task01_BrainTumour``, are series ``FDHWC``; ``Prepare(series_as_channels=True)`` makes them channels.
 
     Args:
         folder: the unpacked folder, which holds ``dataset.json``.
@@ -138,7 +169,7 @@ def decathlon(folder: str | os.PathLike[str]) -> PublicDataset:
 def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> PublicDataset:
     """List IXI: brain MRI of healthy subjects, one file for each subject and modality, without labels.
 
-    The modalities of a subject are on different grids: ``Volume(…, align="first")`` resamples them to the first's.
+    The modalities of a subject are on different grids: ``Prepare(align="first")`` resamples them to the first's.
 
     Args:
         folder: the folder of the unpacked archives, such as ``IXI-T1`` and ``IXI-T2``, or of all files.
@@ -175,6 +206,237 @@ def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> 
     return PublicDataset("IXI", _IXI, str(root), files, tuple(complete), missing=tuple(missing), notes=notes)
 
 
+def nnunet_raw(folder: str | os.PathLike[str], *, regions: bool = False) -> PublicDataset:
+    """List a folder of ``nnUNet_raw``, such as ``Dataset001_BrainTumour``.
+
+    Its ``dataset.json`` names channels, labels and file endings. Images of one channel are the part ``image``, of
+    several the names of the channels. Labels that are lists are regions, which overlap; ``ignore`` is the label of
+    voxels without annotation.
+
+    Args:
+        folder: the folder, with ``dataset.json``, ``imagesTr`` and ``labelsTr``.
+        regions: whether ``label`` is a channel a region, as nnU-Net trains them; else the labels of the files.
+
+    Raises:
+        SourceNotFoundError: the folder or its ``dataset.json`` does not exist.
+        ManifestError: ``dataset.json`` is not in nnU-Net's format.
+    """
+    root = _folder(folder)
+    description = _description(root / "dataset.json")
+    try:
+        channels = {int(n): str(name) for n, name in description["channel_names"].items()}
+        ending = str(description["file_ending"])
+        labels = {str(name): value for name, value in description["labels"].items()}
+        listed = description.get("dataset")
+        declared = int(description.get("numTraining", -1))
+        found = {
+            name: tuple(int(n) for n in np.atleast_1d(value))
+            for name, value in labels.items()
+            if name != "ignore"
+        }
+        ignore = int(labels["ignore"]) if "ignore" in labels else None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ManifestError(
+            f"it does not describe a data set ({type(error).__name__}: {error})",
+            source=str(root / "dataset.json"),
+            allowed="nnU-Net's channel_names, labels, file_ending and numTraining",
+        ) from error
+    names = {n: IMAGE if len(channels) == 1 else name for n, name in channels.items()}
+    several = {name: values for name, values in found.items() if name != "background"}
+    overlap = {**several} if any(len(values) > 1 for values in several.values()) else {}
+    classes = {values[0]: name for name, values in found.items() if len(values) == 1}
+    if isinstance(listed, dict):
+        cases = [
+            {
+                **dict(zip(names.values(), (str(root / image) for image in one["images"]), strict=True)),
+                LABEL: str(root / one["label"]),
+            }
+            for one in listed.values()
+        ]
+        subjects = [*listed]
+    else:
+        subjects = [name.removesuffix(ending) for name in _names(root / "labelsTr") if name.endswith(ending)]
+        cases = [
+            {
+                **{part: str(root / "imagesTr" / f"{one}_{n:04d}{ending}") for n, part in names.items()},
+                LABEL: str(root / "labelsTr" / f"{one}{ending}"),
+            }
+            for one in subjects
+        ]
+    tests = sorted({name[: -len(ending) - 5] for name in _names(root / "imagesTs") if name.endswith(ending)})
+    test = [
+        {part: str(root / "imagesTs" / f"{one}_{n:04d}{ending}") for n, part in names.items()}
+        for one in tests
+    ]
+    notes = [f"dataset.json declares {declared} cases for training, and there are {len(cases)}"]
+    result = _compared(
+        root.name, _NNUNET, root, cases, test, classes, notes if declared not in (-1, len(cases)) else []
+    )
+    kept = {case[LABEL]: subject for case, subject in zip(cases, subjects, strict=True)}
+    return replace(
+        _with_regions(result, overlap, used=regions),
+        subjects=tuple(kept[case[LABEL]] for case in result.files),
+        ignore=ignore,
+    )
+
+
+def nnunet_preprocessed(folder: str | os.PathLike[str]) -> PublicDataset:
+    """List a folder of preprocessed cases of nnU-Net, such as ``Dataset001_X/nnUNetPlans_3d_fullres``.
+
+    Images are z-scored, cropped and resampled; their channels are those of nnU-Net. Labels of -1 are outside of the
+    image's foreground.
+
+    Args:
+        folder: the folder of a configuration, with ``case.b2nd``, ``case_seg.b2nd`` and ``case.pkl``.
+
+    Raises:
+        SourceNotFoundError: the folder does not exist.
+    """
+    root = _folder(folder)
+    names = [name.removesuffix(".pkl") for name in _names(root) if name.endswith(".pkl")]
+    cases = [{IMAGE: str(root / f"{name}.b2nd"), LABEL: str(root / f"{name}_seg.b2nd")} for name in names]
+    file, classes = root.parent / "dataset.json", {}
+    if file.is_file():
+        labels = _description(file).get("labels", {})
+        classes = {int(value): str(name) for name, value in labels.items() if isinstance(value, int)}
+    found = _compared(f"{root.parent.name}, {root.name}", _NNUNET, root, cases, [], classes, [])
+    return replace(found, unexpected=tuple(name for name in found.unexpected if not name.endswith(".pkl")))
+
+
+def brats(folder: str | os.PathLike[str], *, regions: bool = False) -> PublicDataset:
+    """List a folder of BraTS, of 2017 or later: a folder a case, with four modalities and their labels.
+
+    Parts are the modalities by the names of their files: ``t1``, ``t1ce``, ``t2`` and ``flair``, or from 2023 on
+    ``t1n``, ``t1c``, ``t2w`` and ``t2f``. Cases without labels are those for testing. Regions are the whole tumor, the
+    tumor core and the enhancing tumor, whose label is 4, or from 2023 on 3.
+
+    Args:
+        folder: the folder of the folders.
+        regions: whether ``label`` is a channel a region: WT, TC, ET; else the labels of the files.
+
+    Raises:
+        SourceNotFoundError: the folder does not exist.
+    """
+    root = _folder(folder)
+    cases: list[dict[str, str]] = []
+    tests: list[dict[str, str]] = []
+    enhancing = 4
+    for path in sorted(path for path in root.rglob("*") if path.is_dir()):
+        found = {
+            match[1].lower(): str(file)
+            for file in sorted(path.iterdir())
+            if (match := _BRATS.fullmatch(file.name.removeprefix(path.name))) is not None
+        }
+        newer = "t1n" in found or "t2f" in found
+        wanted = ("t1n", "t1c", "t2w", "t2f") if newer else ("t1", "t1ce", "t2", "flair")
+        if not found:
+            continue
+        enhancing = 3 if newer else 4
+        expected = {
+            name: found.get(name, str(path / f"{path.name}{'-' if newer else '_'}{name}.nii.gz"))
+            for name in wanted
+        }
+        if "seg" in found:
+            cases.append({**expected, LABEL: found["seg"]})
+        else:
+            tests.append(expected)
+    classes = {1: "necrotic core", 2: "edema", enhancing: "enhancing tumor"}
+    result = _compared("BraTS", _BRATS_HOME, root, cases, tests, classes, [])
+    overlap = {"WT": (1, 2, enhancing), "TC": (1, enhancing), "ET": (enhancing,)}
+    subjects = (re.sub(r"(-\d{5})-\d{3}$", r"\1", Path(case[LABEL]).parent.name) for case in result.files)
+    return replace(_with_regions(result, overlap, used=regions), subjects=tuple(subjects))
+
+
+def bids(
+    folder: str | os.PathLike[str],
+    images: Mapping[str, str],
+    labels: Mapping[str, str] | None = None,
+) -> PublicDataset:
+    """List a data set by the layout of BIDS, with its derivatives; each session of a subject is a case.
+
+    lesions = bids("ds", {"t1": "T1w", "flair": "acq-3d_FLAIR"}, {"label": "desc-lesion_mask"})
+
+    Args:
+        folder: the folder, which holds ``sub-…``.
+        images: name of a part → its suffix, with the entities that distinguish it from other files of the suffix in
+            front, such as ``"desc-lesion_mask"``. Volumes of one run only are one part; name the run if there are
+            several.
+        labels: likewise, of labels, which are looked for in ``derivatives``, too. The part is named ``label`` for
+            :func:`seqpipe.volumes`, or its name is given as ``cases(…, label_names=…)``.
+
+    Raises:
+        SourceNotFoundError: the folder does not exist.
+        ManifestError: several files of a session are the same part.
+        ParameterError: no part is named.
+    """
+    root = _folder(folder)
+    queries = {**dict(images), **dict(labels or {})}
+    if not queries or not all(isinstance(query, str) and query for query in queries.values()):
+        raise ParameterError(f"images={images!r} is not valid", source="bids", allowed="names → suffixes")
+    pipelines = sorted(path for path in (root / "derivatives").glob("*") if path.is_dir())
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for name, query in queries.items():
+        for path in [root, *(pipelines if labels and name in labels else [])]:
+            for file in _bids_files(path, query):
+                session = found.setdefault(_bids_session(file), {})
+                if name in session:
+                    raise ManifestError(
+                        f"{session[name]} and {file} are both {name!r}",
+                        source=str(root),
+                        allowed="one file for each part of a session",
+                        advice=f"Name an entity that differs in front of the suffix, such as 'run-1_{query}'",
+                    )
+                session[name] = str(file)
+    complete = {
+        key: {n: parts[n] for n in queries} for key, parts in found.items() if len(parts) == len(queries)
+    }
+    missing = [
+        f"{'_'.join(filter(None, key))}: {name}"
+        for key, parts in found.items()
+        for name in queries
+        if name not in parts
+    ]
+    return PublicDataset(
+        f"BIDS, {root.name}",
+        "https://bids.neuroimaging.io",
+        str(root),
+        tuple(complete[key] for key in sorted(complete)),
+        tuple(subject for subject, _ in sorted(complete)),
+        missing=tuple(missing),
+    )
+
+
+def _bids_files(root: Path, query: str) -> Iterable[Path]:
+    """Yield the volumes of a BIDS folder whose names have a suffix and entities."""
+    *entities, suffix = query.split("_")
+    for path in sorted(root.glob(f"sub-*/**/sub-*_{suffix}.nii*")):
+        if set(entities) <= set(path.name.split("_")) and path.name.endswith((".nii", ".nii.gz")):
+            yield path
+
+
+def _bids_session(path: Path) -> tuple[str, str]:
+    """Return the subject and session of a file, by its name."""
+    entities = path.name.split("_")
+    return entities[0], next((one for one in entities if one.startswith("ses-")), "")
+
+
+def _with_regions(
+    found: PublicDataset, regions: Mapping[str, tuple[int, ...]], *, used: bool
+) -> PublicDataset:
+    """Return a data set with its regions, which are the channels of its labels if they are used."""
+    if used and not regions:
+        raise ParameterError("the data set has no regions", source=found.folder, allowed="regions=False")
+    if not used:
+        return replace(found, regions=regions)
+    files = tuple({**case, LABEL: LabelFiles(case[LABEL], regions=regions)} for case in found.files)
+    return replace(found, regions=regions, files=files)
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names in a folder that are not hidden; none if it does not exist."""
+    return sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []
+
+
 def _compared(
     name: str,
     home: str,
@@ -200,7 +462,7 @@ def _compared(
         home,
         str(root),
         tuple(complete),
-        tuple(subject_of(case[IMAGE]) for case in complete),
+        tuple(subject_of(next(iter(case.values()))) for case in complete),
         tuple(case for case in tests if set(case.values()) <= existing),
         dict(classes),
         tuple(os.path.relpath(path, root) for path in named if path not in existing),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .adapters import DictionaryTransform, NnunetTransform, deep_supervision, on_subject
 from .monai import monai_brats, monai_btcv
-from .nnunet import is_anisotropic, nnunet
+from .nnunet import is_anisotropic, nnunet, nnunet_normalization
 
 __all__ = [
     "DictionaryTransform",
@@ -18,5 +18,6 @@ __all__ = [
     "monai_brats",
     "monai_btcv",
     "nnunet",
+    "nnunet_normalization",
     "on_subject",
 ]

@@ -8,13 +8,16 @@ from typing import Any, Final
 import numpy as np
 
 from .. import ops
+from ..core.param import choice
 from ..errors import ParameterError
 
-__all__ = ["is_anisotropic", "nnunet"]
+__all__ = ["is_anisotropic", "nnunet", "nnunet_normalization"]
 
 _ANISOTROPIC: Final = 3  # ratio of the longest side to the slices above which slices are augmented as images
 _LONG: Final = 1.5  # ratio of the sides of a patch of one slice above which it is rotated less
 _LONG_TURN: Final = 15.0
+_MASKED: Final = 0.75  # share of a volume that is not 0 at its borders, below which zeros are left out
+_SCHEME: Final = choice("scheme", "Normalization of whole volumes", ("zscore", "ct"))
 _COIN: Final = ops.Choice((0.0, 1.0))
 
 
@@ -24,7 +27,7 @@ def is_anisotropic(patch_size: Seq[int]) -> bool:
 
 
 def nnunet(
-    patch_size: Seq[int] | None = None,
+    patch_size: Seq[int] | Any = None,
     *,
     dummy_2d: bool | None = None,
     mirror: Seq[bool] = (True, True, True),
@@ -36,7 +39,8 @@ def nnunet(
 
     Args:
         patch_size: slices, rows and columns of a centered patch, or rows and columns for networks on slices; None for
-            the whole input. For patches elsewhere, put a ``Crop3d`` with another position in front.
+            the whole input. For patches elsewhere, put a ``Crop3d`` with another position in front. Or a
+            :class:`seqpipe.Fingerprint`: patches of its size are the whole input.
         dummy_2d: whether to augment slice by slice; None derives it from the patch size, as nnU-Net does.
         mirror: whether patches are mirrored along slices, rows and columns, or along rows and columns.
         seed: seed of all operators.
@@ -44,6 +48,10 @@ def nnunet(
     Raises:
         ParameterError: an argument does not have three values, or two, or a side is not a whole number from 1.
     """
+    planned = getattr(patch_size, "patch_size", None)
+    if planned is not None:  # a fingerprint
+        dummy_2d = is_anisotropic(planned) if dummy_2d is None else dummy_2d
+        patch_size = None
     for name, value, least in (("patch_size", patch_size, 1), ("mirror", mirror, 0)):
         if value is not None and not _is_extent(value, least):
             raise ParameterError(
@@ -82,6 +90,38 @@ def nnunet(
         ops.Gamma3d(p=0.3, **power),
         ops.Flip3d(**mirrored, seed=seed),
         ops.ReplaceLabel(label=-1, by=0),
+    )
+
+
+def nnunet_normalization(facts: Any, scheme: str = "zscore") -> ops.Chain:
+    """Return nnU-Net's normalization of whole volumes, for :func:`seqpipe.prepared`.
+
+    Args:
+        facts: the :class:`seqpipe.Fingerprint` of the data set.
+        scheme: ``"zscore"``: mean 0 and deviation 1 of each channel of a volume, of the voxels that are not 0 if more
+            than a quarter of the volumes is 0 at their borders, as in nnU-Net; ``"ct"``: values of one channel, cut off
+            at the 0.5th and 99.5th percentile of the data set's labeled voxels, minus their mean, by their deviation.
+
+    Raises:
+        ParameterError: the scheme is unknown, or channels have different windows.
+    """
+    _SCHEME.check(scheme)
+    if scheme == "zscore":
+        masked = facts.foreground_share < _MASKED
+        return ops.Chain(ops.ZScore(of="nonzero" if masked else "all", keep_zeros=masked))
+    if len(facts.channels) != 1:
+        raise ParameterError(
+            f"scheme='ct' and {len(facts.channels)} channels exclude one another",
+            source="nnunet_normalization",
+            allowed="one channel",
+        )
+    (one,) = facts.intensities.values()
+    std = max(one.std, 1e-8)
+    # the window's result is 0 to 1
+    return ops.Chain(
+        ops.Window(lo=one.p00_5, hi=one.p99_5),
+        ops.BrightnessMultiplicative(factor=(one.p99_5 - one.p00_5) / std),
+        ops.BrightnessAdditive(offset=(one.p00_5 - one.mean) / std),
     )
 
 

@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from seqpipe.core.files.content import gunzipped_head
+from seqpipe.core.files.content import unpacked_head
 from seqpipe.errors import DamagedSourceError, UnreadableSourceError
 from seqpipe.volume.formats import gunzip
 from seqpipe.volume.formats.gunzip import check_size, inflate, inflate_all, inflate_start
@@ -50,7 +50,7 @@ def test_what_was_packed_comes_out(by, compression):
     assert inflate_start(whole, 1000, "a", compression).tobytes() == DATA[:1000]
     assert inflate_all(whole, "a", compression) == DATA
     if compression == "gzip":
-        assert gunzipped_head(whole[:2048], 300) == DATA[:300]
+        assert unpacked_head(whole[:2048], 300) == DATA[:300]
 
 
 def test_all_members_of_a_stream_come_out(by):

@@ -138,5 +138,5 @@ def test_what_is_no_zarr_and_a_chunk_that_is_damaged(tmp_path):
     path = _group(tmp_path / "w.zarr", {"axes": [*"zyx"], "datasets": [{"path": "0"}]}, {"0": array})
     chunk = next(p for p in sorted((path / "0").rglob("*")) if p.is_file() and not p.name.startswith("."))
     chunk.write_bytes(chunk.read_bytes()[:9])
-    with seqpipe.open(path) as volume, pytest.raises(DamagedSourceError, match="chunks cannot be read"):
+    with seqpipe.open(path) as volume, pytest.raises(DamagedSourceError, match="voxels cannot be read"):
         volume.sequence()

@@ -22,7 +22,19 @@ from ..terminal.progress import say
 
 __all__ = ["InputFile", "find_inputs"]
 
-_VOLUME_ENDINGS = (".nii", ".nii.gz", ".nrrd", ".nhdr", ".mha", ".mhd")
+_VOLUME_ENDINGS = (
+    ".nii",
+    ".nii.gz",
+    ".nrrd",
+    ".nhdr",
+    ".mha",
+    ".mhd",
+    ".mgh",
+    ".mgz",
+    ".mnc",
+    ".gipl",
+    ".b2nd",
+)
 _DICOM_ENDINGS = ("", ".dcm", ".ima")
 
 

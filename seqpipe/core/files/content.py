@@ -4,35 +4,45 @@ from __future__ import annotations
 
 import re
 import zlib
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["HEAD", "OTHER_VOLUMES", "VOLUME_KINDS", "gunzipped_head", "likely_kind", "volume_kind"]
+__all__ = [
+    "HEAD",
+    "OTHER_VOLUMES",
+    "VOLUME_ENDINGS",
+    "VOLUME_KINDS",
+    "UnpackError",
+    "likely_kind",
+    "packing_of",
+    "unpack_errors",
+    "unpacked_head",
+    "unpacker",
+    "volume_kind",
+]
 
 HEAD: Final = 4096
 """Bytes at the start of a file that :func:`volume_kind` needs."""
 
-_NIBABEL: Final = "Convert it to NIfTI: nibabel.save(nibabel.load(path), 'volume.nii.gz')"
-_ITK: Final = "Convert it: SimpleITK.WriteImage(SimpleITK.ReadImage(path), 'volume.nii.gz')"
+_PACKINGS: Final = {
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ\0": "xz",
+    **dict.fromkeys((b"BZh%d1AY&SY" % level for level in range(1, 10)), "bzip2"),
+}
+_SUFFIXES: Final = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
+
 _ARRAY: Final = "Read it with {}, and save the array as .npy, or with its affine by seqpipe.volume.save"
+_UNKNOWN: Final = "Unpack it to see what it holds"
 
 OTHER_VOLUMES: Final = {
-    "analyze": ("an ANALYZE 7.5 header", _NIBABEL),
-    "mgh": ("an MGH volume of FreeSurfer", _NIBABEL),
-    "hdf5": ("an HDF5 file, such as .h5, MINC 2 or NetCDF 4", _ARRAY.format("h5py; MINC: with nibabel")),
-    "netcdf": ("a NetCDF file, such as MINC 1", _NIBABEL),
-    "vtk": ("a VTK file", _ITK),
-    "gipl": ("a GIPL volume", _ITK),
-    "mrc": ("an MRC map", _ARRAY.format("mrcfile")),
     "mif": ("an MRtrix image", "Convert it: mrconvert volume.mif volume.nii.gz"),
-    "parrec": ("a Philips PAR header", _NIBABEL),
-    "afni": ("an AFNI header", _NIBABEL),
-    "ecat": ("an ECAT 7 volume", _NIBABEL),
     "interfile": ("an Interfile header", "Convert it to NIfTI or MetaImage with the tool that wrote it"),
-    "b2nd": ("a Blosc2 array", _ARRAY.format("blosc2")),
-    "torch": ("a file of torch.save", _ARRAY.format("torch")),
     "matlab": ("a MATLAB file", _ARRAY.format("scipy.io.loadmat")),
-    "gzip": ("a gzip stream that does not hold a volume that is known", "Unpack it to see what it holds"),
-    "packed": ("a file packed as a whole by zstd, xz or bzip2", "Unpack it first, or pack it by gzip"),
+    "vti": ("a VTK file of XML", "Write it as legacy VTK, or as MetaImage, with ParaView or vtk"),
+    **{
+        name: (f"{article} {name} stream that does not hold a volume that is known", _UNKNOWN)
+        for article, name in (("a", "gzip"), ("a", "bzip2"), ("an", "xz"))
+    },
+    "packed": ("a file packed as a whole by zstd", "Unpack it first, or pack it by gzip"),
 }
 """Formats that are recognized, but not read: their names, and what to do."""
 
@@ -44,11 +54,23 @@ VOLUME_KINDS: Final = {
     "npy": "a NumPy array",
     "npz": "a NumPy archive",
     "tiff": "a TIFF file",
+    "analyze": "an ANALYZE 7.5 header",
+    "mgh": "an MGH volume of FreeSurfer",
+    "hdf5": "an HDF5 file, such as .h5, MINC 2 or NetCDF 4",
+    "netcdf": "a NetCDF file, such as MINC 1",
+    "vtk": "a VTK file",
+    "gipl": "a GIPL volume",
+    "mrc": "an MRC map",
+    "parrec": "a Philips PAR header",
+    "afni": "an AFNI header",
+    "ecat": "an ECAT 7 volume",
+    "b2nd": "a Blosc2 array",
+    "torch": "a file of torch.save",
+    "zip": "a ZIP archive",
     **{kind: name for kind, (name, _) in OTHER_VOLUMES.items()},
 }
 """The volume file formats, and their names in messages."""
 
-_GZIP: Final = b"\x1f\x8b"
 _NIFTI1: Final = (b"n+1\0", b"ni1\0")
 _NIFTI2: Final = (b"n+2\0\r\n\x1a\n", b"ni2\0\r\n\x1a\n")
 _NIFTI_SIZES: Final = tuple(size.to_bytes(4, order) for size in (348, 540) for order in ("little", "big"))
@@ -58,14 +80,16 @@ _MAGIC: Final = {
     **dict.fromkeys((b"II*\0", b"MM\0*", b"II+\0\x08\0\0\0", b"MM\0+\0\x08\0\0"), "tiff"),
     b"\x89HDF\r\n\x1a\n": "hdf5",
     **dict.fromkeys((b"CDF\1", b"CDF\2", b"CDF\5"), "netcdf"),
-    **dict.fromkeys((b"# vtk DataFile", b"<VTKFile"), "vtk"),
+    b"# vtk DataFile": "vtk",
+    b"<VTKFile": "vti",
+    b'<?xml version="1.0"?>\n<VTKFile': "vti",
     b"mrtrix image": "mif",
     b"# === DATA DESCRIPTION FILE": "parrec",
     b"MATRIX7": "ecat",
     b"!INTERFILE": "interfile",
     b"\x9e\xa8b2frame\0": "b2nd",
     b"MATLAB 5.0 MAT-file": "matlab",
-    **dict.fromkeys((b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh91AY&SY"), "packed"),
+    b"\x28\xb5\x2f\xfd": "packed",
 }
 _META_KEY: Final = re.compile(rb"\s*(?:ObjectType|NDims|ObjectSubType|Comment|TransformType)[ \t]*=")
 _GIPL: Final = (b"\xef\xff\xe9\xb0", b"\x2a\xe3\x89\xb8")
@@ -94,13 +118,30 @@ _NAMES: Final = {
     "mgh": (".mgh", ".mgz"),
     "hdf5": (".h5", ".hdf5", ".nc"),
     "netcdf": (".mnc",),
-    "vtk": (".vtk", ".vti"),
+    "mrc": (".mrc", ".map"),
+    "parrec": (".par",),
+    "ecat": (".v",),
+    "zip": (".zip",),
+    "vtk": (".vtk",),
+    "vti": (".vti",),
     "gipl": (".gipl",),
     "mif": (".mif", ".mih"),
-    "afni": (".brik", ".head"),
+    "afni": (".head", ".brik"),
     "b2nd": (".b2nd",),
     "torch": (".pt", ".pth"),
 }
+
+
+VOLUME_ENDINGS: Final = tuple(
+    dict.fromkeys(
+        ending for kind, endings in _NAMES.items() for ending in endings if kind not in OTHER_VOLUMES
+    )
+)
+"""File name extensions of the formats that are read, without those of packings."""
+
+
+class UnpackError(Exception):
+    """The beginning of a compressed stream is damaged."""
 
 
 def volume_kind(head: bytes) -> str | None:
@@ -109,12 +150,13 @@ def volume_kind(head: bytes) -> str | None:
     Args:
         head: the first :data:`HEAD` bytes of the file, or all of a shorter one. Gzip streams are inflated.
     """
-    if head.startswith(_GZIP):
+    packing = packing_of(head)
+    if packing is not None:
         try:
-            inflated = gunzipped_head(head, HEAD)
-        except zlib.error:
-            return "gzip"
-        return (None if inflated.startswith(_GZIP) else volume_kind(inflated)) or "gzip"
+            inner = unpacked_head(head, HEAD)
+        except UnpackError:
+            return packing
+        return (None if packing_of(inner) else volume_kind(inner)) or packing
     if head[344:348] in _NIFTI1 or head[4:12] in _NIFTI2:
         return "nifti"
     if head[128:132] == b"DICM" or _is_bare_dicom(head):
@@ -124,11 +166,18 @@ def volume_kind(head: bytes) -> str | None:
             return kind
     if head.startswith(b"PK\x03\x04"):
         name = _first_name(head)
-        return "npz" if name.endswith(b".npy") else "torch" if name.endswith(b"/data.pkl") else None
+        return "npz" if name.endswith(b".npy") else "torch" if name.endswith(b"/data.pkl") else "zip"
     if _META_KEY.match(head):
         return "metaimage"
+    return _kind_without_magic(head)
+
+
+def _kind_without_magic(head: bytes) -> str | None:
+    """Return the format of a file whose first bytes are numbers or text: by what follows."""
     if len(head) >= 348 and head[:4] in _NIFTI_SIZES[:2] and head[344:348] == bytes(4):
         return "analyze"
+    if b"DATASET_RANK" in head and b"type" in head[:64]:
+        return "afni"
     if head[252:256] in _GIPL:
         return "gipl"
     if head[208:212] == b"MAP " and head[212:214] in (b"DD", b"DA", b"\x11\x11"):
@@ -143,36 +192,71 @@ def likely_kind(head: bytes, name: str = "") -> str | None:
         head: the first bytes.
         name: name of the file.
     """
-    if head.startswith(_GZIP):
+    packing = packing_of(head)
+    if packing is not None:
         try:
-            head = gunzipped_head(head, HEAD)
-        except zlib.error:
+            head = unpacked_head(head, HEAD)
+        except UnpackError:
             head = b""
     if head[:4] in _NIFTI_SIZES:
         return "nifti"
     by_content = next((kind for kind, sign in _SIGNS.items() if sign.search(head)), None)
-    ending = name.lower().removesuffix(".gz")
+    ending = name.lower()
+    for suffix in _SUFFIXES:
+        ending = ending.removesuffix(suffix)
     by_name = next((kind for kind, endings in _NAMES.items() if ending.endswith(endings)), None)
-    return by_content or by_name or ("gzip" if name.lower().endswith(".gz") else None)
+    return (
+        by_content
+        or by_name
+        or next((p for suffix, p in _SUFFIXES.items() if name.lower().endswith(suffix)), None)
+    )
 
 
-def gunzipped_head(data: bytes, size: int) -> bytes:
-    """Inflate the first bytes of a gzip stream, over all of its members, as far as its given beginning suffices.
+def packing_of(head: bytes) -> str | None:
+    """Return the compression that packs a file as a whole: "gzip", "bzip2" or "xz"; None for other files."""
+    return next((name for magic, name in _PACKINGS.items() if head.startswith(magic)), None)
+
+
+def unpacked_head(data: bytes, size: int) -> bytes:
+    """Unpack the first bytes of a gzip, bzip2 or xz stream, over all of its members, as far as its beginning suffices.
 
     Raises:
-        zlib.error: the stream is damaged before the first byte of its content.
+        UnpackError: the stream is damaged before the first byte of its content.
     """
     found = b""
-    while len(found) < size and data.startswith(_GZIP):
-        stream = zlib.decompressobj(31)
+    while len(found) < size and (packing := packing_of(data)) is not None:
+        stream = unpacker(packing)
         try:
             found += stream.decompress(data, size - len(found))
-        except zlib.error:
+        except unpack_errors() as error:
             if not found:
-                raise
+                raise UnpackError(str(error)) from error
             break
         data = stream.unused_data
     return found
+
+
+def unpack_errors() -> tuple[type[Exception], ...]:
+    """Return what the standard library's decompressors raise for damaged data."""
+    usual = (zlib.error, OSError, EOFError, ValueError)
+    try:
+        from lzma import LZMAError  # absent from a Python that was built without it
+    except ImportError:
+        return usual
+    return (*usual, LZMAError)
+
+
+def unpacker(packing: str) -> Any:
+    """Return the standard library's decompressor of a stream: "gzip", "zlib", "bzip2" or "xz"."""
+    if packing == "bzip2":
+        import bz2
+
+        return bz2.BZ2Decompressor()
+    if packing == "xz":
+        import lzma
+
+        return lzma.LZMADecompressor()
+    return zlib.decompressobj(15 if packing == "zlib" else 31)
 
 
 def _first_name(head: bytes) -> bytes:

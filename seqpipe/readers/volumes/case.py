@@ -428,7 +428,7 @@ def _resampled(name: str, reader: VolumeReader, rules: VolumeRules, **grid: Any)
 def _different_grids(case: Case, first: str, other: str, one: VolumeInfo, two: VolumeInfo) -> SourceError:
     return UnreadableSourceError(
         f"{first} and {other} are on different grids: {one.where()}; {two.where()}",
-        source=case.parts[other],
+        source=str(case.parts[other]),
         advice=f"align='first' brings all parts to the grid of {first}; or resample the file",
     )
 

@@ -127,7 +127,7 @@ class PatchSelection:
     def sample(self, index: int, epoch: int) -> PatchSample:
         """Return one sample of an epoch by its index within the dataset."""
         volume = int(self.volumes_of(np.array([index]))[0])
-        source = next(iter(self.cases[volume].parts.values()))
+        source = str(next(iter(self.cases[volume].parts.values())))
         start = None
         if self.starts is not None:
             depth, height, width = self.starts[volume][index - self.bounds[volume]].tolist()

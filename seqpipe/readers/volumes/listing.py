@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ...core.files.content import VOLUME_ENDINGS
+from ...core.json_text import parse_json
 from ...core.keywords import refuses_unknown
 from ...core.param import check_list, check_path
 from ...errors import (
@@ -23,6 +25,7 @@ from ...errors import (
     UnreadableSourceError,
     described_type,
 )
+from ...volume.formats.label_files import LabelFiles
 from ..manifest import bad_line, text_of
 from ..params import one_source
 
@@ -31,20 +34,14 @@ __all__ = ["IMAGE", "LABEL", "Case", "Cases", "cases", "in_fold", "subject_of"]
 IMAGE: Final = "image"
 LABEL: Final = "label"
 _SUBJECT: Final = "subject"
-_ENDINGS: Final = (
-    ".nii",
-    ".nii.gz",
-    ".hdr",
-    ".nrrd",
-    ".nhdr",
-    ".mha",
-    ".mhd",
-    ".npy",
-    ".npz",
-    ".zarr",
-    ".tif",
-    ".tiff",
+_ENDINGS: Final = tuple(
+    sorted(
+        {f"{ending}{packed}" for ending in VOLUME_ENDINGS for packed in ("", ".gz", ".bz2", ".xz")}
+        | {".zarr"}
+    )
 )
+_SHOWN_ENDINGS: Final = ", ".join((*VOLUME_ENDINGS, ".zarr"))
+_MANIFESTS: Final = (".csv", ".tsv", ".jsonl")
 _IMAGES: Final = ("images", "imagesTr")
 _LABELS: Final = ("labels", "labelsTr")
 _CHANNEL: Final = re.compile(r"_\d{4}$")  # of nnU-Net: case_0000 and case_0001 are images of the label case
@@ -54,12 +51,12 @@ class Case(NamedTuple):
     """Images and labels of one acquisition of a subject.
 
     Attributes:
-        parts: path or URL of each image and label, by name.
+        parts: path or URL of each image and label, by name; or its :class:`seqpipe.volume.LabelFiles`.
         key: name in the fingerprint and in messages.
         subject: the subject; all cases of a subject are in the same fold.
     """
 
-    parts: dict[str, str]
+    parts: dict[str, Any]
     key: str
     subject: str
 
@@ -130,13 +127,15 @@ def cases(
     """List volumes with their labels and subjects, before they are read.
 
     Args:
-        source: a folder, a CSV or TSV manifest, one volume, or a list of paths or of mappings of names to paths; or one
-            of the next three.
+        source: a folder, a CSV, TSV or JSONL manifest, one volume, or a list of paths or of mappings of names to paths;
+            or one of the next three.
         files: paths and URLs of images; or mappings of names to these, such as ``{"t1": …, "t2": …, "label": …}``.
+            Labels may be :class:`seqpipe.volume.LabelFiles`, or a mapping of structures to files.
         file_root: a folder with the subfolders ``images`` and ``labels`` (or ``imagesTr`` and ``labelsTr``), in which
             files of the same name belong together, or, as in nnU-Net's folders, ``case_0000`` and the label ``case``;
             if there is a ``case_0001``, the parts are ``image_0000`` and ``image_0001``. Or a folder of images.
-        manifest: a CSV or TSV file; its columns are the parts, such as ``image`` and ``label``, and ``subject``.
+        manifest: a CSV or TSV file; its columns are the parts, such as ``image`` and ``label``, and ``subject``. Or a
+            JSONL file, with an object of these a line; a part that is an object itself has a file for each structure.
         labels: for a list of paths: the labels of each.
         label_names: names of the parts that hold labels: whole numbers, resampled by vote, padded with 0, and marked as
             labels (:attr:`seqpipe.Sequence.kind`), so that no operator computes new classes. Floats within 0.01, or
@@ -183,7 +182,7 @@ def _kind_of(source: Any) -> dict[str, Any]:
         return {"files": [source]}
     if isinstance(source, (str, os.PathLike)):
         text = str(os.fspath(source))
-        if text.lower().endswith((".csv", ".tsv")):
+        if text.lower().endswith(_MANIFESTS):
             return {"manifest": text}
         folder = Path(text)
         is_root = folder.is_dir() and not text.rstrip("/").lower().endswith(".zarr")
@@ -236,7 +235,7 @@ def _of_files(
             raise ParameterError(f"files[{number}]={item!r} names no files", allowed="names → paths")
         if label_files is not None:
             parts[LABEL] = _name(label_files[number])
-        key = next(iter(parts.values()))
+        key = str(next(iter(parts.values())))
         cases.append(Case(parts, key, str(owners[number]) if owners is not None else subject_of(key)))
     return cases
 
@@ -252,7 +251,7 @@ def _of_folder(root: str) -> list[Case]:
         raise UnreadableSourceError(
             "there is no volume in this folder",
             source=str(Path(root) / images),
-            allowed=f"files that end in {', '.join(_ENDINGS)}",
+            allowed=f"files that end in {_SHOWN_ENDINGS}",
             advice="If the volumes have other extensions, list them with files=[…]",
         )
     if not labels:
@@ -267,7 +266,7 @@ def _of_folder(root: str) -> list[Case]:
             raise SourceNotFoundError(
                 f"there is no label for the image {stem!r}",
                 source=str(Path(root) / labels),
-                allowed=f"{stem} with one of the endings {', '.join(_ENDINGS)}",
+                allowed=f"{stem} with one of the endings {_SHOWN_ENDINGS}",
             )
         of_label.setdefault(name, []).append(path)
     cases = []
@@ -295,7 +294,9 @@ def subject_of(path: str) -> str:
 
 
 def _of_manifest(path: str) -> list[Case]:
-    """List the lines of a CSV or TSV file with columns for parts and, optionally, ``subject``."""
+    """List the lines of a manifest with columns, or fields, for parts and, optionally, ``subject``."""
+    if path.lower().endswith(".jsonl"):
+        return [*_of_json_lines(path)]
     rows = _rows_of(path)
     if len(rows) < 2:
         raise ManifestError(
@@ -317,6 +318,33 @@ def _of_manifest(path: str) -> list[Case]:
     return cases
 
 
+def _of_json_lines(path: str) -> Iterator[Case]:
+    lines = [(n, line) for n, line in enumerate(text_of(path, Path(path)).splitlines(), 1) if line.strip()]
+    if not lines:
+        raise ManifestError("the manifest lists no volume", source=path, allowed="an object a line")
+    for number, line in lines:
+        try:
+            fields = parse_json(line)
+        except ValueError as error:
+            raise bad_line(path, number, f"the line is no JSON ({error})") from error
+        parts: dict[str, Any] = {}
+        for name, value in fields.items() if isinstance(fields, dict) else ():
+            if name == _SUBJECT:
+                continue
+            files = value if isinstance(value, dict) else {name: value}
+            if not files or not all(isinstance(file, str) and file for file in files.values()):
+                raise bad_line(path, number, f"{name} is {value!r}", allowed="a path, or structures → paths")
+            found = {one: _relative_to(path, file) for one, file in files.items()}
+            parts[name] = LabelFiles(found) if isinstance(value, dict) else found[name]
+        if not parts:
+            raise bad_line(
+                path, number, f"{line[:60]} names no volume", allowed="an object with a path a part"
+            )
+        first = next(iter(parts))
+        key = fields[first] if isinstance(fields[first], str) else str(parts[first])
+        yield Case(parts, key, str(fields.get(_SUBJECT) or subject_of(key)))
+
+
 def _rows_of(path: str) -> list[tuple[int, list[str]]]:
     """Return the rows that are not blank, with the numbers of their lines."""
     delimiter = "\t" if path.lower().endswith(".tsv") else ","
@@ -336,7 +364,9 @@ def _relative_to(manifest: str, name: str) -> str:
     return name if "://" in name else str(Path(manifest).parent / name)
 
 
-def _name(file: Any) -> str:
+def _name(file: Any) -> Any:
+    if isinstance(file, (Mapping, LabelFiles)):
+        return file if isinstance(file, LabelFiles) else LabelFiles({**file})
     name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
     if not isinstance(name, str) or not name or "\0" in name:
         raise ParameterError(f"{file!r} is not a path or URL", allowed="paths and URLs")

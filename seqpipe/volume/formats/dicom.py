@@ -17,7 +17,9 @@ from ..info import VolumeInfo, VolumeLayout, checked_affine, checked_shape
 from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source
 from .dicom_file import NoPixelsError, frames_of, header_of, is_dicom, pixel_type, readable
 from .dicom_frames import number, slices_of
+from .dicom_seg import is_segmentation, open_segmentation
 from .dicom_series import DicomSlice, Layers, arranged
+from .indexed import IndexedVolume
 from .start import Start
 
 __all__ = ["DicomVolume", "open_file", "open_series"]
@@ -28,24 +30,32 @@ _FOREIGN: Final = ("dicomdir", "readme", "license", "version", "lockfile")
 _DICOM_ENDINGS: Final = (".dcm", ".dicom", ".ima")
 
 
-def open_file(source: Source, start: Start) -> DicomVolume:
+def open_file(source: Source, start: Start, key: str | None = None) -> DicomVolume | IndexedVolume:
     """Open the volume of one file, with all of its frames.
 
     Args:
         source: the file.
         start: its first bytes.
+        key: for a segmentation, the label or number of one segment.
 
     Raises:
         UnreadableSourceError: it has no image, or its frames do not form a volume.
         BackendError: pydicom is not installed.
     """
     del start
-    header = header_of(source)
-    with readable(source.name):
-        return DicomVolume([source], [header], source.name)
+    return _volume([source], [header_of(source)], source.name, key)
 
 
-def open_series(origins: Iterable[Any], name: str, series: str | None = None) -> DicomVolume:
+def _volume(
+    sources: Seq[Source], headers: Seq[Any], name: str, key: str | None = None
+) -> DicomVolume | IndexedVolume:
+    if len(sources) == 1 and is_segmentation(headers[0]):
+        return open_segmentation(sources[0], key)
+    with readable(name):
+        return DicomVolume(sources, headers, name)
+
+
+def open_series(origins: Iterable[Any], name: str, series: str | None = None) -> DicomVolume | IndexedVolume:
     """Open the volume of one series among files.
 
     Args:
@@ -90,8 +100,7 @@ def open_series(origins: Iterable[Any], name: str, series: str | None = None) ->
         (chosen,) = by_series.values()
     else:
         raise _which(by_series, name, series)
-    with readable(name):
-        return DicomVolume([source for source, _ in chosen], [header for _, header in chosen], name)
+    return _volume([source for source, _ in chosen], [header for _, header in chosen], name)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ...errors import BackendError, SeqpipeError, UnreadableSourceError
 from ..source import AnyArray, Source, damaged
 from .start import Start, unpacked
 
-__all__ = ["NoPixelsError", "frames_of", "header_of", "is_dicom", "pixel_type", "readable"]
+__all__ = ["NoPixelsError", "dataset_of", "frames_of", "header_of", "is_dicom", "pixel_type", "readable"]
 
 TAGS: Final = (
     "SOPClassUID",
@@ -91,6 +91,21 @@ def header_of(source: Source, *, every_tag: bool = False) -> Any:
             header.pixels = _PIXELS[found[0]]
             return header
         raise _without_pixels(source.name, header)
+
+
+def dataset_of(source: Source, tags: list[str] | None = None) -> Any:
+    """Return the data set of a file, without its pixels.
+
+    Args:
+        source: the file.
+        tags: names of the only elements to read; by default all.
+
+    Raises:
+        UnreadableSourceError: it is not a DICOM file, or it is damaged.
+    """
+    pydicom = _pydicom()
+    with readable(source.name), _file(source) as file:
+        return pydicom.dcmread(file, stop_before_pixels=True, force=_is_bare(source), specific_tags=tags)
 
 
 def _without_pixels(name: str, header: Any) -> UnreadableSourceError:

@@ -6,10 +6,8 @@ an error instead of giving a wrong volume or exhausting memory.
 
 from __future__ import annotations
 
-import bz2
 import ctypes
 import importlib.util
-import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,23 +15,24 @@ from typing import Final, Literal
 
 import numpy as np
 
+from ...core.files.content import packing_of, unpack_errors, unpacker
 from ...errors import SourceError, UnreadableSourceError
 from ..source import AnyArray, damaged
 
 __all__ = ["MAX_GIB", "Compression", "check_size", "inflate", "inflate_all", "inflate_start"]
 
-Compression = Literal["gzip", "zlib", "bzip2"]
+Compression = Literal["gzip", "zlib", "bzip2", "xz"]
 
 MAX_GIB: Final = 64.0
 """Largest volume that is read at once, in GiB."""
 
 _GZIP: Final = b"\x1f\x8b"
-# greatest compression ratio of deflate; bzip2 compresses zeros further
+_MAGIC: Final = 16
+# greatest compression ratio of deflate; bzip2 and xz compress zeros further
 _DEFLATE_MOST: Final = 1032
-_BZIP2_MOST: Final = 1 << 20
+_OTHERS_MOST: Final = 1 << 20
 _ROOM: Final = 1 << 20
 _PIECE: Final = 1 << 20
-_WBITS: Final = {"gzip": 31, "zlib": 15}
 _GOOD, _BAD, _SHORT, _NO_SPACE = 0, 1, 2, 3
 
 
@@ -49,7 +48,7 @@ def check_size(expected: int, stored: int, source: str, compression: Compression
     Raises:
         UnreadableSourceError: the file cannot hold that much, or it is too much to read at once.
     """
-    most = {None: 1, "bzip2": _BZIP2_MOST}.get(compression, _DEFLATE_MOST) * stored
+    most = {None: 1, "bzip2": _OTHERS_MOST, "xz": _OTHERS_MOST}.get(compression, _DEFLATE_MOST) * stored
     if expected > most:
         can = (
             f"{stored:,} bytes"
@@ -71,7 +70,7 @@ def check_size(expected: int, stored: int, source: str, compression: Compression
 
 
 def inflate(data: bytes, expected: int, source: str, compression: Compression = "gzip") -> AnyArray:
-    """Decompress a stream; the members of a gzip file are concatenated.
+    """Decompress a stream; the members of a gzip, bzip2 or xz file are concatenated.
 
     Args:
         data: the stream.
@@ -86,7 +85,7 @@ def inflate(data: bytes, expected: int, source: str, compression: Compression = 
         DamagedSourceError: the stream holds fewer bytes, far more, or is damaged.
     """
     check_size(expected, len(data), source, compression)
-    decompress = None if compression == "bzip2" else _libdeflate(compression)
+    decompress = _libdeflate(compression) if compression in ("gzip", "zlib") else None
     if decompress is None:
         return _by_python(data, expected, source, compression)
     out = np.empty(expected + _ROOM, dtype=np.uint8)
@@ -123,7 +122,7 @@ def inflate_start(data: bytes, size: int, source: str, compression: Compression 
 
 
 def inflate_all(data: bytes, source: str, compression: Compression = "gzip") -> bytes:
-    """Decompress a whole stream of unknown size; the members of a gzip file are concatenated.
+    """Decompress a whole stream of unknown size; the members of a gzip, bzip2 or xz file are concatenated.
 
     Args:
         data: the stream.
@@ -170,8 +169,8 @@ def _pieces(
     """Yield the content of a stream in pieces; errors state where the damage begins, and the expected size if known."""
     read = written = 0
     of_all = "" if expected is None else f" of {expected:,}"
-    while read < len(data) and (not read or (compression == "gzip" and data[read : read + 2] == _GZIP)):
-        stream = bz2.BZ2Decompressor() if compression == "bzip2" else zlib.decompressobj(_WBITS[compression])
+    while read < len(data) and (not read or packing_of(data[read : read + _MAGIC]) == compression):
+        stream = unpacker(compression)
         pending = b""
         while not stream.eof:
             if not pending and getattr(stream, "needs_input", True):
@@ -181,7 +180,7 @@ def _pieces(
                     raise damaged(source, f"the file ends after {written:,}{of_all} bytes")
             try:
                 piece = stream.decompress(pending, _PIECE)
-            except (zlib.error, OSError) as error:
+            except unpack_errors() as error:
                 raise damaged(
                     source, f"the compressed data is damaged after {written:,} bytes ({error})"
                 ) from error

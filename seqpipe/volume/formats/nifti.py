@@ -15,10 +15,11 @@ from ...errors import SourceNotFoundError, UnreadableSourceError
 from ..info import VolumeInfo, VolumeLayout, checked_affine, checked_shape
 from ..source import Source, open_source
 from ..space import from_file_order, quaternion_matrix
-from .start import Start
+from .gunzip import Compression
+from .start import Start, path_of
 from .stored import Storage, StoredVolume, layout_axes
 
-__all__ = ["SECONDS", "TYPES", "Header", "header_of", "open_nifti"]
+__all__ = ["SECONDS", "TYPES", "Header", "header_of", "image_of_header", "open_nifti"]
 
 TYPES: Final[Mapping[int, tuple[str, int]]] = {
     2: ("u1", 1),
@@ -186,7 +187,7 @@ def open_nifti(source: Source, start: Start) -> StoredVolume:
     info, stored = _info(header, source.name, compressed=start.compression is not None)
     voxels, compression, offset = source, start.compression, header.vox_offset
     if not header.single:
-        voxels, compression = _image_of(source)
+        voxels, compression = image_of_header(source, "NIfTI")
     elif offset < header.size:
         offset = header.size + 4
     storage = Storage(
@@ -199,21 +200,31 @@ def open_nifti(source: Source, start: Start) -> StoredVolume:
     return StoredVolume(voxels, info, storage)
 
 
-def _image_of(header: Source) -> tuple[Source, Any]:
-    """Return the voxel file that belongs to a header file, and its compression."""
-    if header.path is None:
+def image_of_header(header: Source, word: str) -> tuple[Source, Compression | None]:
+    """Return the voxel file that belongs to a header file, and its compression.
+
+    Args:
+        header: the header file.
+        word: name of its format, for messages.
+
+    Raises:
+        UnreadableSourceError: the header was not opened by a path.
+        SourceNotFoundError: there is no such file.
+    """
+    path = path_of(header)
+    if path is None:
         raise UnreadableSourceError(
-            "the voxels of this NIfTI header are in a separate file",
+            f"the voxels of this {word} header are in a separate file",
             source=header.name,
             advice="Open the pair by the path of one of its files",
         )
-    stem = header.path.removesuffix(".gz").removesuffix(".hdr").removesuffix(".HDR")
+    stem = path.removesuffix(".gz").removesuffix(".hdr").removesuffix(".HDR")
     for ending in (".img", ".img.gz", ".IMG", ".IMG.gz"):
         if os.path.exists(stem + ending):  # noqa: PTH110  the path is a string
             voxels = open_source(stem + ending)
             return voxels, Start(voxels).compression
     raise SourceNotFoundError(
-        "the voxels of this NIfTI header are missing",
+        f"the voxels of this {word} header are missing",
         source=header.name,
         allowed=f"{stem}.img or {stem}.img.gz",
     )

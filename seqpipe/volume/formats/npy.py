@@ -20,10 +20,12 @@ from .gunzip import check_size
 from .start import Start
 from .stored import Storage, StoredVolume, layout_axes
 
-__all__ = ["NpzVolume", "npy_letters", "open_npy", "open_npz", "plain_affine"]
+__all__ = ["AFFINE_KEY", "NpzVolume", "chosen_array", "npy_letters", "open_npy", "open_npz", "plain_affine"]
 
 _LAYOUTS: Final = {2: "HW", 3: "DHW", 5: "FDHWC"}
 _MOST_CHANNELS: Final = 4
+AFFINE_KEY: Final = "affine"
+"""Name of the 4×4 matrix beside an array, over its axes d, h and w."""
 _ASSUMED: Final = "NumPy arrays have no affine: 1 mm and RAS are assumed"
 
 
@@ -120,13 +122,13 @@ class NpzVolume:
         self._source = source
         with self._archive() as archive:
             names = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
-            self._entry = names[_chosen([*names], key, source.name)]
+            self._entry = names[chosen_array([*names], key, source.name)]
             with archive.open(self._entry) as stream:
                 shape, fortran, dtype, offset = npy_header(stream.read(1 << 16), source.name)
             info, storage = _described(shape, fortran, dtype, source.name, "npz")
             packed = archive.getinfo(self._entry).compress_size
             check_size(offset + storage.nbytes, packed, source.name, "zlib")
-            affine = self._affine(archive, names.get("affine"))
+            affine = self._affine(archive, names.get(AFFINE_KEY))
         if affine is not None:
             affine, notes = checked_affine(affine, source.name)
             info = replace(info, affine=affine, space="npz", notes=notes)
@@ -167,16 +169,27 @@ class NpzVolume:
         return matrix.astype(np.float64) if matrix.shape == (4, 4) else None
 
 
-def _chosen(names: list[str], key: str | None, source: str) -> str:
+def chosen_array(names: list[str], key: str | None, source: str, what: str = "archive") -> str:
+    """Return the name of the array to read: the requested one, the only one, or the one with a usual name.
+
+    Args:
+        names: the arrays of the file.
+        key: the requested one; None for the default.
+        source: name of the file.
+        what: word for the file in messages.
+
+    Raises:
+        UnreadableSourceError: it does not exist, or there are several.
+    """
     if key is not None and key in names:
         return key
-    arrays = [name for name in names if name != "affine"]
+    arrays = [name for name in names if name.rpartition("/")[2] != AFFINE_KEY]
     usual = [name for name in ("image", "data", "arr_0") if name in arrays]
     if key is None and (len(arrays) == 1 or usual):
         return usual[0] if usual else arrays[0]
     raise UnreadableSourceError(
-        f"the archive has no array {key!r}" if key is not None else f"the archive has {len(arrays)} arrays",
+        f"the {what} has no array {key!r}" if key is not None else f"the {what} has {len(arrays)} arrays",
         source=source,
-        allowed=", ".join(arrays) or "an archive with an array",
-        advice="Name one with key=…",
+        allowed=", ".join(arrays) or f"a{'n'[: what[0] in 'aeiou']} {what} with an array",
+        advice="Name one with key=…, or path::name",
     )

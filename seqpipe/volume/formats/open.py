@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ...core.files.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, volume_kind
+from ...core.files.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, packing_of, volume_kind
 from ...errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError
 from ...video.source.source import Source, open_source
+from .label_files import LabelFiles
 
 if TYPE_CHECKING:
     from ..source import VolumeSource
     from .start import Start
 
-__all__ = ["is_volume", "not_a_volume", "open_files", "open_folder", "open_volume", "stamp_of"]
+__all__ = ["is_volume", "not_a_volume", "open_files", "open_folder", "open_volume", "split_key", "stamp_of"]
 
 _OPENERS: Final = {
     "nifti": ("nifti", "open_nifti"),
@@ -28,12 +31,28 @@ _OPENERS: Final = {
     "npz": ("npy", "open_npz"),
     "tiff": ("tiff", "open_tiff"),
     "dicom": ("dicom", "open_file"),
+    "mgh": ("mgh", "open_mgh"),
+    "analyze": ("analyze", "open_analyze"),
+    "hdf5": ("hdf5", "open_hdf5"),
+    "b2nd": ("blosc2_array", "open_blosc2"),
+    "torch": ("torch_file", "open_torch"),
+    "netcdf": ("by_nibabel", "open_minc1"),
+    **dict.fromkeys(("afni", "ecat", "parrec"), ("by_nibabel", "open_by_nibabel")),
+    **dict.fromkeys(("gipl", "mrc", "vtk"), ("by_simpleitk", "open_by_simpleitk")),
 }
-_READ_PACKED: Final = ("nifti", "npy")
-"""Formats whose readers inflate a gzip stream themselves, only as far as needed."""
+_READ_PACKED: Final = ("nifti", "npy", "mgh", "analyze")
+"""Formats whose readers unpack a compressed stream themselves, only as far as needed."""
+_WITH_KEYS: Final = ("npz", "hdf5", "torch", "dicom")
+_KEY_MARK: Final = "::"
 _WITHOUT_MAGIC: Final = ("cdg", "h261", "h263", "m4v", "mjpeg", "mpegvideo", "tty", "vc1")
 """Formats of FFmpeg that it may take other data for, such as zeros."""
-_PAIRED: Final = {".img": ".hdr", ".raw": ".mhd", ".zraw": ".mhd"}
+_PAIRED: Final = {
+    ".img": (".hdr",),
+    ".raw": (".mhd",),
+    ".zraw": (".mhd",),
+    ".brik": (".HEAD",),
+    ".rec": (".PAR", ".par"),
+}
 
 
 def is_volume(origin: Any) -> bool:
@@ -42,7 +61,8 @@ def is_volume(origin: Any) -> bool:
     Raises:
         SeqpipeError: the origin cannot be opened.
     """
-    if _is_several(origin) or _folder(origin) is not None:
+    origin, _ = split_key(origin)
+    if isinstance(origin, (Mapping, LabelFiles)) or _is_several(origin) or _folder(origin) is not None:
         return True
     if _headed(origin) is not None:
         return True
@@ -60,9 +80,9 @@ def open_volume(
 
     Args:
         origin: a file of a volume format; a folder with one DICOM series, a Zarr array or images; or a list of DICOM
-            files or images.
+            files or images; or :class:`LabelFiles`. ``file.h5::/path`` stands for the file and the key.
         series: for DICOM, the SeriesInstanceUID where there are several.
-        key: for NPZ, the name of the array; for Zarr, the path of the array in its group.
+        key: for NPZ, HDF5, files of torch and Zarr, the name of the array; for ZIP archives, that of the file.
 
     Raises:
         SourceNotFoundError: the file does not exist.
@@ -70,21 +90,36 @@ def open_volume(
         ParameterError: a series is asked for of one file.
         BackendError: the format needs a package that is not installed.
     """
+    if isinstance(origin, (Mapping, LabelFiles)):
+        from .structures import open_labels
+
+        return open_labels(LabelFiles(origin) if isinstance(origin, Mapping) else origin, open_volume)
     if _is_several(origin):
         return open_files(list(origin), series=series)
+    origin, key = split_key(origin, key)
     folder = _folder(origin)
     if folder is not None:
         return open_folder(folder, series=series, key=key)
-    source = open_source(_headed(origin) or origin)
+    return _open_file(open_source(_headed(origin) or origin), series, key)
+
+
+def _open_file(source: Source, series: str | None, key: str | None) -> VolumeSource:
     from .start import Start, Unpacked  # programs that only test whether a file is a volume do not need it
 
     start = Start(source)
     kind = start.kind
-    if kind is None or kind not in _OPENERS:
-        raise not_a_volume(source, start, kind)
-    if start.compression is not None and kind not in _READ_PACKED:
+    if start.compression is not None and kind is not None and kind not in _READ_PACKED:
         source = Unpacked(source)
         start = Start(source)
+    if kind == "zip":
+        from .archive import members_of
+
+        members = members_of(source, key)
+        if len(members) > 1:
+            return open_files(members, series=series)
+        return _open_file(members[0], series, None)
+    if kind is None or kind not in _OPENERS:
+        raise not_a_volume(source, start, kind)
     module, function = _OPENERS[kind]
     opener = getattr(importlib.import_module(f".{module}", __package__), function)
     if series is not None:
@@ -92,10 +127,25 @@ def open_volume(
             f"series={series!r} is for folders and lists of DICOM files, and this is one file",
             source=source.name,
         )
-    options = {"key": key} if kind == "npz" else {}
+    options = {"key": key} if kind in _WITH_KEYS else {}
     with np.errstate(all="ignore"):  # a damaged header may hold NaN and infinity; the results are checked
         volume: VolumeSource = opener(source, start, **options)
     return volume
+
+
+def split_key(origin: Any, key: str | None = None) -> tuple[Any, str | None]:
+    """Return the file of ``file.h5::/path``, and the key of the array in it; other origins as they are.
+
+    Args:
+        origin: the argument of :func:`open_volume`.
+        key: the requested key, which stays.
+    """
+    if key is not None or not isinstance(origin, str) or _KEY_MARK not in origin or "\0" in origin:
+        return origin, key
+    path, _, name = origin.rpartition(_KEY_MARK)
+    if "://" in name or not path or not name or os.path.exists(origin):  # noqa: PTH110  a path as text
+        return origin, None  # chained URLs of fsspec, and paths that are so named
+    return path, name
 
 
 def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
@@ -108,17 +158,26 @@ def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
     files = [*volume.sources]
     if not files:
         return None
-    if not _is_several(origin) and _folder(origin) is None:
+    origin, _ = split_key(origin)
+    if not (isinstance(origin, (Mapping, LabelFiles)) or _is_several(origin)) and _folder(origin) is None:
         files.append(open_source(_headed(origin) or origin))
     stamps = [file.stamp() for file in files]
-    return None if None in stamps else [list(stamp) for stamp in dict.fromkeys(stamps) if stamp is not None]
+    if None in stamps:
+        return None
+    found: list[Any] = [list(stamp) for stamp in dict.fromkeys(stamps) if stamp is not None]
+    if isinstance(origin, LabelFiles):  # what is made of the files, and the grid that it is on
+        found += [repr(replace(origin, like=None)), volume.info.affine.tolist()]
+    return found
 
 
 def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSourceError:
     """Return the error for a file that is not of a volume format, or of one that is not read."""
-    allowed = "NIfTI, DICOM, NRRD, MetaImage, NPY, NPZ, TIFF, Zarr, and folders of DICOM files or images"
+    allowed = (
+        "NIfTI, DICOM, NRRD, MetaImage, MGH, ANALYZE, MINC, HDF5, Zarr, Blosc2, NPY, NPZ, torch, TIFF, VTK, GIPL, MRC, "
+        "AFNI, PAR/REC, ECAT, ZIP archives of one, and folders of DICOM files or images"
+    )
     likely = likely_kind(start.raw, source.name)
-    if kind in OTHER_VOLUMES and not (kind == "gzip" and likely not in (kind, None)):
+    if kind in OTHER_VOLUMES and not (kind == packing_of(start.raw) and likely not in (kind, None)):
         what, advice = OTHER_VOLUMES[kind]
         return UnreadableSourceError(
             f"this is {what}, which is not read", source=source.name, allowed=allowed, advice=advice
@@ -164,7 +223,7 @@ def _folder(origin: Any) -> str | None:
     name = os.fspath(origin)
     if not isinstance(name, str) or not name or "\0" in name:
         return None
-    if name.rstrip("/").endswith((".zarr", ".zarr.zip")) and "://" in name:
+    if (name.rstrip("/").endswith(".zarr") and "://" in name) or name.endswith(".zarr.zip"):
         return name
     # before Python 3.14, Path.is_dir raises without permission
     return name if os.path.isdir(name) else None  # noqa: PTH112
@@ -176,11 +235,11 @@ def _headed(origin: Any) -> str | None:
         return None
     name = str(os.fspath(origin))
     path = Path(name.removesuffix(".gz"))
-    ending = _PAIRED.get(path.suffix.lower())
-    if ending is None or "\0" in name or not os.path.isfile(name):  # noqa: PTH113
+    endings = _PAIRED.get(path.suffix.lower(), ())
+    if not endings or "\0" in name or not os.path.isfile(name):  # noqa: PTH113
         return None
-    header = path.with_suffix(ending)
-    for possible in (str(header), f"{header}.gz"):
+    header = path.with_suffix(endings[0])
+    for possible in (f"{path.with_suffix(ending)}{packed}" for ending in endings for packed in ("", ".gz")):
         if os.path.isfile(possible):  # noqa: PTH113
             return possible
     if path.suffix.lower() == ".img":
@@ -209,7 +268,7 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
     """
     if (
         "://" in folder
-        or folder.rstrip("/").endswith(".zarr")
+        or folder.rstrip("/").endswith((".zarr", ".zarr.zip"))
         or any((Path(folder) / name).exists() for name in _ZARR)
     ):
         from .zarr import open_zarr

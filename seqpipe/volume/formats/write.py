@@ -1,4 +1,4 @@
-"""Writing volumes: NIfTI with its affine, NPY and NPZ."""
+"""Writing volumes: NIfTI, MGH, NRRD and MetaImage with their affines, NPY and NPZ."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from ...errors import OutputError, ParameterError, described_type
 from ...parts import Part
 from ...sequence import Sequence
 from ..space import in_file_order
+from .mgh import mgh_bytes
 from .nifti import SECONDS, TYPES
+from .write_text import metaimage_bytes, nrrd_bytes
 
 __all__ = ["ENDINGS", "content", "nifti_bytes", "quaternion_of", "save"]
 
-ENDINGS: Final = (".nii", ".nii.gz", ".npy", ".npz")
+ENDINGS: Final = (".nii", ".nii.gz", ".mgh", ".mgz", ".nrrd", ".mha", ".npy", ".npz")
 
 _CODES: Final = {np.dtype(code): number for number, (code, channels) in TYPES.items() if channels == 1}
 _COLORS: Final = {3: 128, 4: 2304}
@@ -44,8 +46,10 @@ def save(
     ``.nii`` and ``.nii.gz`` are NIfTI-1 (NIfTI-2 where an axis is longer than 32767) with the affine as sform, and as
     qform if it has no shear; values are written as they are, those stored with a scale with their slope and intercept.
     Of a volume that was read from NIfTI, the codes of the forms, units, the interval between volumes, intent and
-    description are kept. ``.npz`` contains ``image`` and ``affine``, ``.npy`` the array alone; both have no place for a
-    scale, so it is applied. The file appears under its name only when it is complete.
+    description are kept. ``.mgh`` and ``.mgz`` are FreeSurfer's, with the affine; volumes of a series and channels are
+    frames. ``.nrrd`` and ``.mha`` are compressed, with the affine in LPS. ``.npz`` contains ``image`` and ``affine``,
+    ``.npy`` the array alone. Formats other than NIfTI have no place for a scale, so it is applied. The file appears
+    under its name only when it is complete.
 
     Args:
         sequence: ``DHWC``, ``DHW`` or ``FDHWC``, on any device; or a part of a sample, such as
@@ -54,8 +58,8 @@ def save(
         time_step_s: interval between the volumes of a series; by default that of the sequence's timestamps.
 
     Raises:
-        ParameterError: the extension or the layout is unsupported, NIfTI does not support the dtype, or the value is
-            not a sequence.
+        ParameterError: the extension or the layout is unsupported, the format does not support the dtype or the
+            affine, or the value is not a sequence.
         OutputError: the file cannot be written.
     """
     if isinstance(sequence, Part):
@@ -85,11 +89,16 @@ def content(sequence: Sequence, ending: str, *, time_step_s: float | None = None
     """Encode a volume as a file with one of :data:`ENDINGS`; see :func:`save`.
 
     Raises:
-        ParameterError: NIfTI does not support the dtype.
+        ParameterError: the format does not support the dtype or the affine.
     """
     if ending in (".nii", ".nii.gz"):
         data = nifti_bytes(sequence, time_step_s=time_step_s)
         return _gzip(data) if ending == ".nii.gz" else data
+    if ending in (".mgh", ".mgz"):
+        data = mgh_bytes(sequence, time_step_s=time_step_s)
+        return _gzip(data) if ending == ".mgz" else data
+    if ending in (".nrrd", ".mha"):
+        return nrrd_bytes(sequence) if ending == ".nrrd" else metaimage_bytes(sequence)
     file = io.BytesIO()
     if ending == ".npy":
         np.save(file, to_numpy(sequence.scaled().data))

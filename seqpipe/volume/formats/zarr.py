@@ -1,22 +1,19 @@
-"""Zarr arrays and OME-Zarr images, by the package zarr; a window is read by chunks."""
+"""Zarr arrays and OME-Zarr images, by the package zarr."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from collections.abc import Sequence as Seq
 from typing import Any, Final
 
 import numpy as np
 
 from ...array import FloatArray
 from ...errors import BackendError, SourceError, UnreadableSourceError
-from ..info import VolumeInfo, checked_affine, checked_shape
-from ..source import AnyArray, Box, Source, chosen_times, damaged
 from ..space import LPS_TO_RAS
+from .indexed import IndexedVolume, info_of_array
 from .npy import npy_letters, plain_affine
-from .stored import layout_axes
 
-__all__ = ["ZarrVolume", "open_zarr"]
+__all__ = ["open_zarr"]
 
 _AXES: Final = {"t": "F", "c": "C", "z": "D", "y": "H", "x": "W"}
 _MM: Final = {
@@ -28,99 +25,42 @@ _MM: Final = {
 }
 
 
-def open_zarr(name: str, key: str | None = None) -> ZarrVolume:
-    """Open a Zarr array, or an image of an OME-Zarr group at full resolution.
+def open_zarr(name: str, key: str | None = None) -> IndexedVolume:
+    """Open a Zarr array, or an image of an OME-Zarr group at full resolution; a window is read by chunks.
 
     Args:
-        name: path of the folder, or a URL.
+        name: path of the folder or of a ZIP archive of one, or a URL.
         key: path of the array in the group; by default the full resolution of the first image.
-
-    Raises:
-        UnreadableSourceError: the array does not exist.
-        BackendError: zarr is not installed.
-    """
-    return ZarrVolume(name, key)
-
-
-class ZarrVolume:
-    """A :class:`~seqpipe.volume.source.VolumeSource` of a chunked array.
-
-    Args:
-        name: path of the folder, or a URL.
-        key: path of the array in the group; None for the default.
 
     Raises:
         UnreadableSourceError: the array does not exist, or does not hold numbers.
         BackendError: zarr is not installed.
     """
-
-    def __init__(self, name: str, key: str | None) -> None:
-        try:
-            import zarr
-        except ImportError as error:
-            raise BackendError(
-                "zarr is not installed", advice="Install it: pip install 'seqpipe[zarr]'"
-            ) from error
-        try:
-            node = zarr.open(name, mode="r")
-            image = _image(dict(node.attrs)) if not hasattr(node, "shape") else None
-            self._array = _array_of(node, image, key, name)
-        except SourceError:
-            raise
-        except Exception as error:
-            # zarr and its stores raise many types of errors
-            raise UnreadableSourceError(
-                f"zarr cannot open it ({type(error).__name__}: {error})", source=name, advice="Check the path"
-            ) from error
-        shape = checked_shape(tuple(self._array.shape), name)
-        dtype = np.dtype(self._array.dtype)
-        if dtype.kind not in "biufc":
-            raise UnreadableSourceError(f"the array has the dtype {dtype}", source=name, allowed="numbers")
-        self._letters = _letters(image, shape, name)
-        axes = layout_axes(self._letters)
-        affine, space, notes = _space(image, self._array, self._letters)
-        affine, more = checked_affine(affine, name)
-        self.info = VolumeInfo(
-            source=name,
-            format="zarr",
-            shape=tuple(1 if axis is None else shape[axis] for axis in axes),
-            layout="FDHWC" if "F" in self._letters else "DHWC",
-            dtype=np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("="),
-            affine=affine,
-            space=space,
-            notes=(*notes, *more),
-            header={"chunks": list(self._array.chunks), "path": self._array.path},
-        )
-
-    def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
-        """Read voxels in their stored dtype; see :class:`~seqpipe.volume.source.VolumeSource`."""
-        box, chosen = box.checked(self.info), chosen_times(self.info, times)
-        first, last = min(chosen), max(chosen) + 1
-        spans = {"F": (first, last), "D": box.d, "H": box.h, "W": box.w}
-        cut = tuple(slice(*spans[letter]) if letter in spans else slice(None) for letter in self._letters)
-        try:
-            voxels = np.asarray(self._array[cut])
-        except Exception as error:
-            # codecs and stores raise many types of errors
-            raise damaged(
-                self.info.source, f"chunks cannot be read ({type(error).__name__}: {error})"
-            ) from error
-        axes = layout_axes(self._letters)
-        view = voxels.transpose([axis for axis in axes if axis is not None])
-        for position, axis in enumerate(axes):
-            if axis is None:
-                view = np.expand_dims(view, position)
-        if self.info.layout == "FDHWC":
-            view = view[[time - first for time in chosen]]
-        return np.ascontiguousarray(view.astype(self.info.dtype, copy=False))
-
-    @property
-    def sources(self) -> Seq[Source]:
-        """No files: each chunk is a file, or an object of a store."""
-        return ()
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise BackendError(
+            "zarr is not installed", advice="Install it: pip install 'seqpipe[zarr]'"
+        ) from error
+    try:
+        packed = name.endswith(".zip") and "://" not in name
+        node = zarr.open(zarr.storage.ZipStore(name, mode="r") if packed else name, mode="r")
+        image = _image(dict(node.attrs)) if not hasattr(node, "shape") else None
+        array = _array_of(node, image, key, name)
+    except SourceError:
+        raise
+    except Exception as error:
+        # zarr and its stores raise many types of errors
+        raise UnreadableSourceError(
+            f"zarr cannot open it ({type(error).__name__}: {error})", source=name, advice="Check the path"
+        ) from error
+    letters = _letters(image, tuple(array.shape), name)
+    affine, space, notes = _space(image, array, letters)
+    header = {"chunks": list(array.chunks), "path": array.path}
+    info = info_of_array(
+        name, "zarr", array.shape, array.dtype, letters, affine, space, notes=notes, header=header
+    )
+    return IndexedVolume(info, letters, array.__getitem__)
 
 
 def _image(attributes: Mapping[str, Any]) -> dict[str, Any] | None:

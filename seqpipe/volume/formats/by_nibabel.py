@@ -1,0 +1,107 @@
+"""MINC, AFNI, PAR/REC and ECAT, by the package nibabel."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from typing import Any, Final
+
+import numpy as np
+
+from ...errors import BackendError, UnreadableSourceError
+from ..source import Source
+from ..space import from_file_order
+from .indexed import IndexedVolume, info_of_array, library_errors
+from .start import Start, path_of
+
+__all__ = ["open_by_nibabel", "open_minc1", "open_minc2"]
+
+_MINC_AXES: Final = {"time": "F", "vector_dimension": "C"}
+
+
+def open_minc1(source: Source, start: Start) -> IndexedVolume:
+    """Open a MINC 1 file: NetCDF; see :func:`open_minc2`."""
+    del start
+    _nibabel(source)
+    from nibabel.externals.netcdf import netcdf_file
+    from nibabel.minc1 import Minc1File
+
+    def opened() -> Any:
+        return closing(netcdf_file(source.for_demuxer(), mmap=False))
+
+    return _minc(source, opened, Minc1File)
+
+
+def open_minc2(source: Source) -> IndexedVolume:
+    """Open a MINC 2 file: HDF5. Integers are scaled by the range of each slice, to float32.
+
+    Raises:
+        UnreadableSourceError: nibabel cannot read it.
+        BackendError: nibabel is not installed.
+    """
+    _nibabel(source)
+    import h5py
+    from nibabel.minc2 import Minc2File
+
+    return _minc(source, lambda: h5py.File(source.for_demuxer(), "r"), Minc2File)
+
+
+def _minc(source: Source, opened: Callable[[], AbstractContextManager[Any]], kind: Any) -> IndexedVolume:
+    """Return a MINC volume, whose file is open only while a window is read."""
+
+    def window(cut: tuple[slice, ...]) -> Any:
+        with opened() as file:
+            return np.array(kind(file).get_scaled_data(cut))
+
+    with library_errors(source, "nibabel"):
+        with opened() as file:
+            minc = kind(file)
+            dimensions, shape, affine = minc._dim_names, minc.get_data_shape(), minc.get_affine()
+            stored = np.dtype(minc.get_data_dtype())
+        space = iter("DHW"[3 - sum(name.endswith("space") for name in dimensions) :])
+        letters = "".join(next(space) if one.endswith("space") else _MINC_AXES[one] for one in dimensions)
+    dtype = stored if stored.kind == "f" else np.dtype(np.float32)
+    info = info_of_array(source.name, "minc", shape, dtype, letters, affine, "minc")
+    return IndexedVolume(info, letters, window, (source,))
+
+
+def open_by_nibabel(source: Source, start: Start) -> IndexedVolume:
+    """Open an AFNI, PAR/REC or ECAT volume: the header file of a pair, opened by its path.
+
+    Raises:
+        UnreadableSourceError: nibabel cannot read it, or it was not opened by a path.
+        BackendError: nibabel is not installed.
+    """
+    kind, path = start.kind or "", path_of(source)
+    nibabel = _nibabel(source)
+    if path is None:
+        raise UnreadableSourceError(
+            "the voxels are in a separate file", source=source.name, advice="Open the header by its path"
+        )
+    with library_errors(source, "nibabel"):
+        image = importlib.import_module("nibabel.ecat").load(path) if kind == "ecat" else nibabel.load(path)
+        letters = "WHDFC"[: len(image.shape)]
+        if len(letters) == 4 and image.shape[3] == 1:
+            letters = "WHDC"  # one volume is no series
+        corner = np.asarray(image.dataobj[(slice(0, 1),) * len(letters)])
+        stored = np.dtype(image.get_data_dtype(0) if kind == "ecat" else image.get_data_dtype())
+        step = image.header.get_zooms()[3] if "F" in letters and kind != "ecat" else 0
+    # values that nibabel scales to float64 are rounded to float32
+    dtype = np.dtype(np.float32) if corner.dtype == np.float64 and stored.kind != "f" else corner.dtype
+    affine = from_file_order(image.affine)
+    interval = float(step) if step else None
+    info = info_of_array(source.name, kind, image.shape, dtype, letters, affine, kind, time_step_s=interval)
+    return IndexedVolume(info, letters, lambda cut: image.dataobj[cut], (source,))
+
+
+def _nibabel(source: Source) -> Any:
+    try:
+        import nibabel
+    except ImportError as error:
+        raise BackendError(
+            "nibabel is not installed",
+            source=source.name,
+            advice="Install it: pip install 'seqpipe[nibabel]'",
+        ) from error
+    return nibabel
