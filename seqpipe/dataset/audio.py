@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..core.param import Param, check_fields
 from ..core.workers import Workers
 from ..errors import ParameterError, SeqpipeError, SourceError
 from ..ops import Type
+from ..readers.fetch import Fetcher
 from ..readers.report import Report
 from ..sampling.dealing import distinct, substitutes
 from ..sequence import Sequence
@@ -24,10 +25,7 @@ from ..video.audio.reader import AudioReader
 from ..video.audio.samples import SampleArray
 from ..video.convert.output import OutputSpec
 from ..video.engine.engine import available_cores
-from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
-
-if TYPE_CHECKING:
-    from .videos import ClipSource
+from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSource
 
 __all__ = ["AudioClips", "AudioSpec"]
 
@@ -69,6 +67,23 @@ class AudioSpec:
             raise ParameterError(
                 f"stream={self.stream!r} is not valid", allowed="a number, a language such as 'eng', or None"
             )
+
+
+class _Clips(SampleSource, Protocol):
+    """A source of clips of videos."""
+
+    @property
+    def fetcher(self) -> Fetcher: ...
+    @property
+    def output(self) -> OutputSpec: ...
+    @property
+    def paths(self) -> tuple[str, ...]: ...
+    @property
+    def fill(self) -> float: ...
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+    def sizes(self) -> IntArray: ...
+    def share_cores(self, processes: int) -> None: ...
 
 
 class _OpenFiles:
@@ -131,7 +146,7 @@ class AudioClips:
         spec: rate, channels and stream.
     """
 
-    clips: ClipSource
+    clips: _Clips
     spec: AudioSpec
     _files: _OpenFiles = field(default_factory=_OpenFiles, init=False)
 

@@ -87,7 +87,7 @@ def test_rows_of_parts_become_files_with_their_labels(run, tmp_path, videos):
     assert [(one["label"], one["subject"]) for one in (first, second, third)] == [
         ("fall", "s1"),
         ("sit", "s2"),
-        ("", "s3"),
+        ("-1", "s3"),
     ]
     with seqpipe.open(one, output=OutputSpec(size=(48, 64))) as source:
         for row, start in ((first, 10), (second, 30)):

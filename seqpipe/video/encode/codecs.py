@@ -14,7 +14,7 @@ import av.codec
 from ...core.param import Param
 from ...errors import BackendError, ParameterError
 
-__all__ = ["GOP", "QUALITY", "Encoder", "FileFormat", "encoder_of", "format_of"]
+__all__ = ["GOP", "QUALITY", "FileFormat", "VideoEncoder", "encoder_of", "format_of"]
 
 QUALITY: Final = Param(
     name="quality",
@@ -31,7 +31,7 @@ _DEFAULT_QUALITY: Final = 65.0
 
 
 @dataclass(frozen=True)
-class Encoder:
+class VideoEncoder:
     """An encoder of FFmpeg.
 
     Attributes:
@@ -100,15 +100,15 @@ _FORMATS: Final[Mapping[str, FileFormat]] = {
 }
 # the same frames give the same bytes without mbtree alone
 _X264: Final = {"preset": "veryfast", "mbtree": "0"}
-_ENCODERS: Final[Mapping[str, tuple[Encoder, ...]]] = {
-    "h264": (Encoder("libx264", options=_X264),),
-    "hevc": (Encoder("libx265", options={"preset": "veryfast", "x265-params": "log-level=error"}),),
+_ENCODERS: Final[Mapping[str, tuple[VideoEncoder, ...]]] = {
+    "h264": (VideoEncoder("libx264", options=_X264),),
+    "hevc": (VideoEncoder("libx265", options={"preset": "veryfast", "x265-params": "log-level=error"}),),
     "av1": (
-        Encoder("libsvtav1", worst=63, best=1, options={"preset": "8"}),
-        Encoder("libaom-av1", even=False, worst=63, options={"cpu-used": "6", "b": "0"}),
+        VideoEncoder("libsvtav1", worst=63, best=1, options={"preset": "8"}),
+        VideoEncoder("libaom-av1", even=False, worst=63, options={"cpu-used": "6", "b": "0"}),
     ),
     "vp9": (
-        Encoder(
+        VideoEncoder(
             "libvpx-vp9",
             alpha="yuva420p",
             even=False,
@@ -116,11 +116,15 @@ _ENCODERS: Final[Mapping[str, tuple[Encoder, ...]]] = {
             options={"b": "0", "deadline": "good", "cpu-used": "4", "row-mt": "1", "auto-alt-ref": "0"},
         ),
     ),
-    "gif": (Encoder("gif", form="pal8", even=False, quality=""),),
+    "gif": (VideoEncoder("gif", form="pal8", even=False, quality=""),),
     "webp": (
-        Encoder("libwebp_anim", form="bgra", alpha="bgra", even=False, worst=0, best=100, quality="quality"),
+        VideoEncoder(
+            "libwebp_anim", form="bgra", alpha="bgra", even=False, worst=0, best=100, quality="quality"
+        ),
     ),
-    "apng": (Encoder("apng", form="rgb24", alpha="rgba", even=False, quality="", options={"pred": "mixed"}),),
+    "apng": (
+        VideoEncoder("apng", form="rgb24", alpha="rgba", even=False, quality="", options={"pred": "mixed"}),
+    ),
 }
 
 
@@ -140,7 +144,7 @@ def format_of(path: Path) -> FileFormat:
     return found
 
 
-def encoder_of(form: FileFormat, codec: str | None) -> Encoder:
+def encoder_of(form: FileFormat, codec: str | None) -> VideoEncoder:
     """Return the encoder of a codec, by default of the first codec of the format.
 
     Raises:

@@ -32,7 +32,7 @@ from .codecs import FileFormat, encoder_of, format_of
 if TYPE_CHECKING:
     from av.container import InputContainer
 
-__all__ = ["Cut", "cut_video"]
+__all__ = ["CutResult", "cut_video"]
 
 _LISTS: Final = frozenset({"mp4", "mov"})
 _BEFORE_S: Final = 0.1  # sound that decoders need before the cut
@@ -41,7 +41,7 @@ _WITHOUT_TIMES: Final = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo"})
 
 
 @dataclass(frozen=True)
-class Cut:
+class CutResult:
     """What a cut consists of.
 
     Attributes:
@@ -67,7 +67,7 @@ def cut_video(
     *,
     exact: bool = False,
     cache_dir: str | os.PathLike[str] | None = None,
-) -> Cut:
+) -> CutResult:
     """Cut a part out of a video, with its sound; its first frame is at 0 s.
 
     Packets are copied, with rotation, color tags and languages. The cut begins with the frame on screen at ``start_s``
@@ -155,7 +155,7 @@ class _Cutter:
             one for one in container.streams.audio if getattr(one, "codec_context", None) is not None
         ]
 
-    def copy(self, part: Path, first: int) -> Cut:
+    def copy(self, part: Path, first: int) -> CutResult:
         """Copy the packets."""
         table = self._index.packets
         key = int(table.gop[table.frame_packet[first]])
@@ -182,9 +182,9 @@ class _Cutter:
         if lists:
             with part.open("r+b") as file:
                 _end_edits(file, float(self._end - zero))
-        return Cut(float(zero), float(self._end), copied, 0, float(zero - key_time))
+        return CutResult(float(zero), float(self._end), copied, 0, float(zero - key_time))
 
-    def encode(self, part: Path) -> Cut:
+    def encode(self, part: Path) -> CutResult:
         """Encode the frames anew, and copy the sound."""
         info, count, copied = self._index.info, 0, 0
         encoder = encoder_of(self._form, info.codec if info.codec in self._form.codecs else None)
@@ -197,7 +197,7 @@ class _Cutter:
             for item in self._decoded(self._packets(int(table.pts[self._first_key()]), self._start)):
                 if isinstance(item, av.Packet):
                     assert item.pts is not None  # as _packets gives them
-                    item.pts = item.dts = item.pts - round(self._start / item.time_base)
+                    item.pts = item.dts = (item.pts or 0) - round(self._start / item.time_base)
                     item.stream = sounds[item.stream_index]
                     output.mux(item)
                     copied += 1
@@ -209,7 +209,7 @@ class _Cutter:
                     output.mux(video.encode(item))
                     count += 1
             output.mux(video.encode(None))
-        return Cut(float(self._start), float(self._end), copied, count, 0.0)
+        return CutResult(float(self._start), float(self._end), copied, count, 0.0)
 
     def _decoded(self, packets: Iterator[Any]) -> Iterator[Any]:
         """Yield frames in place of the packets of the video."""

@@ -128,7 +128,7 @@ def transcode(
         ) from error
 
 
-def copy_size(info: StreamInfo, short_side: int) -> tuple[int, int]:
+def _copy_size(info: StreamInfo, short_side: int) -> tuple[int, int]:
     """Return (width, height) of a copy before its rotation, both even."""
     scale = min(Fraction(1), Fraction(short_side, min(info.width, info.height)))
     width, height = (max(2, 2 * round(side * scale / 2)) for side in (info.width, info.height))
@@ -214,7 +214,7 @@ class _Copy:
 
     def _scaled(self, frame: Any) -> list[Any]:
         if self._graph is None:
-            size = copy_size(self._index.info, self._settings.short_side)
+            size = _copy_size(self._index.info, self._settings.short_side)
             self._graph = _Scaled(self._index.info, frame, size)
         return self._graph.of(frame)
 

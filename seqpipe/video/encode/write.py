@@ -21,7 +21,7 @@ from ...errors import OutputError, ParameterError, described_type
 from ...sequence import Sequence
 from ..audio.samples import AudioSamples
 from ..convert.swscale import reformat_colors
-from .codecs import GOP, QUALITY, Encoder, FileFormat, encoder_of, format_of
+from .codecs import GOP, QUALITY, FileFormat, VideoEncoder, encoder_of, format_of
 
 __all__ = ["write_video"]
 
@@ -160,7 +160,7 @@ class _Writer:
         part: Path,
         name: str,
         form: FileFormat,
-        encoder: Encoder,
+        encoder: VideoEncoder,
         settings: dict[str, str],
         audio: AudioSamples | None,
     ) -> None:
