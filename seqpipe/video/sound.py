@@ -24,7 +24,7 @@ def decoded_sound(data: bytes, source: str = "") -> tuple[Array, float]:
         UnreadableSourceError: the bytes hold no sound that FFmpeg decodes.
     """
     try:
-        with av.open(io.BytesIO(data)) as container:
+        with av.open(io.BytesIO(data), "r") as container:
             stream = container.streams.audio[0]
             to_float = av.AudioResampler(format="fltp")
             frames = [one for frame in container.decode(stream) for one in to_float.resample(frame)]

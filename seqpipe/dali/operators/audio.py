@@ -120,7 +120,7 @@ def mel_filter_bank(call: DaliCall) -> DataNode:
         axis = value.layout.index("f") if "f" in value.layout else max(value.ndim - 2, 0)
         parts = []
         for part in value:
-            filters = audio.mel_filters(part.shape[axis], **options)  # type: ignore[arg-type]
+            filters = audio.mel_filters(part.shape[axis], **options)
             parts.append(np.moveaxis(np.tensordot(filters, part, (1, axis)), 0, axis).astype(np.float32))
         return Value.of(parts, value.layout, value.sources)
 
@@ -168,11 +168,12 @@ def nonsilent_region(call: DaliCall) -> tuple[DataNode, ...]:
         lambda _: "",
         **settings,
     )
-    both = DataNode(
-        call.row.name,
-        [node],
-        lambda v, _: tuple(v[0].each(lambda part, n=n: np.asarray(part[n]), "") for n in (0, 1)),
-    )
+
+    def parts(values: list[Value], _: Run) -> tuple[Value, ...]:
+        both = values[0].stacked()
+        return Value(both[:, 0]), Value(both[:, 1])
+
+    both = DataNode(call.row.name, [node], parts)
     return outputs_of(both, 2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,12 @@ from .volumes import sides_and_scales
 
 __all__ = ["tensor_resize"]
 
-_ROUNDINGS: Final = {"round": round, "truncate": math.floor, "floor": math.floor, "ceil": math.ceil}
+_ROUNDINGS: Final[dict[str, Callable[[float], int]]] = {
+    "round": round,
+    "truncate": math.floor,
+    "floor": math.floor,
+    "ceil": math.ceil,
+}
 """How sizes that are no whole numbers become whole."""
 
 
