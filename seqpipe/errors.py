@@ -34,6 +34,7 @@ __all__ = [
     "ManifestError",
     "OutputError",
     "ParameterError",
+    "ResultSizesError",
     "SeqpipeError",
     "SourceError",
     "SourceNotFoundError",
@@ -116,6 +117,10 @@ class FrameRangeError(SourceError, IndexError):
 
 class ParameterError(SeqpipeError, ValueError):
     """An argument has an invalid value."""
+
+
+class ResultSizesError(ParameterError):
+    """Results of samples in one array differ in size; those of samples in a list may."""
 
 
 class ManifestError(SeqpipeError, ValueError):

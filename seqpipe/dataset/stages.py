@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from ..array import Array, to_cupy, to_numpy
-from ..errors import ParameterError, described_type
+from ..errors import ParameterError, ResultSizesError, described_type
 from ..ops import Chain, DataNode, Op, Type
 from ..ops.core.nodes import GRAPH_ARGUMENTS
 from ..ops.geometry.base import Geometry
@@ -71,9 +71,42 @@ class OperatorStage:
                 allowed="a part of images",
                 advice="Give parts={'name': …} to items(), or arrays with a layout of images",
             )
-        (name, only), *others = moving.items()
+        name = next(iter(moving))
         if all(is_labels(value.data if isinstance(value, Part) else value) for value in moving.values()):
             self._check_labels(name)
+        batches = [value for value in map(_data, moving.values()) if isinstance(value, Batch)]
+        if len(moving) > 1 and any(batch.stacked is None for batch in batches):
+            return self._by_sample(parts, moving, epoch, index)
+        try:
+            return self._applied(parts, moving, epoch, index)
+        except ResultSizesError:
+            if not np.ndim(index):
+                raise
+            return self._by_sample(parts, moving, epoch, index)
+
+    def _by_sample(
+        self, parts: Mapping[str, Any], moving: Mapping[str, Any], epoch: int, index: Any
+    ) -> dict[str, Any]:
+        """Return the parts of a batch whose samples have different sizes, before the operators or after them."""
+        rows = [
+            (
+                int(own),
+                self._applied(
+                    {}, {name: _sample(value, n) for name, value in moving.items()}, epoch, int(own)
+                ),
+            )
+            for n, own in enumerate(index)
+        ]
+        joined = collated(rows, {}).parts
+        for name, value in moving.items():
+            if isinstance(value, Batch) and isinstance(joined.get(name), Batch):
+                joined[name] = replace(joined[name], labels=value.labels, indices=value.indices)
+        return {**parts, **joined}
+
+    def _applied(
+        self, parts: Mapping[str, Any], moving: Mapping[str, Any], epoch: int, index: Any
+    ) -> dict[str, Any]:
+        (name, only), *others = moving.items()
         if others or not isinstance(only, (Batch, Sequence)):
             return {**parts, **self.chain(moving, epoch=epoch, index=index)}
         target: Any = self.chain
@@ -110,6 +143,17 @@ class OperatorStage:
         if device == "cpu":
             return [f"{op.name}: on the CPU" for op in self.chain.ops]
         return [line.partition(". ")[2] for line in self.chain.explain().splitlines()]
+
+
+def _data(value: Any) -> Any:
+    return value.data if isinstance(value, Part) else value
+
+
+def _sample(value: Any, number: int) -> Any:
+    """Return a part of one sample of a batch."""
+    if isinstance(value, Part):
+        return value.with_data(value.data[number])
+    return value[number]
 
 
 @dataclass(frozen=True)

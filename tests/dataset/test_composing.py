@@ -59,6 +59,24 @@ def test_labels_of_videos_become_shares_by_mixup():
     assert np.allclose(batch["label"].sum(1), 1)
 
 
+@pytest.mark.parametrize("fuse", ["exact", "surface"])
+@pytest.mark.parametrize("extra", [(), (ops.Brightness(brightness=(0.5, 1.5)),)])
+def test_results_of_different_sizes_become_a_list(fuse, extra):
+    rotate = ops.Chain(ops.Rotate(angle=(0.0, 45.0)), *extra)
+    masks = [(picture[..., :1] > 90).astype(np.uint8) for picture in listed_pictures()]
+    source = seqpipe.items({"image": listed_pictures(), "mask": masks}, parts={"mask": Labels}, shuffle=True)
+    after, before = source.batch(4).map(rotate).fuse(fuse), source.map(rotate).fuse(fuse).batch(4)
+    sizes = set()
+    for one, two, plain in zip(after, before, source.batch(4), strict=True):
+        for number, index in enumerate(one.index.tolist()):
+            meant = rotate({name: plain[name][number] for name in ("image", "mask")}, index=index)
+            for name in ("image", "mask"):
+                assert np.array_equal(one[name][number].numpy(), meant[name].numpy())
+                assert np.array_equal(two[name][number].numpy(), meant[name].numpy())
+            sizes.add(one["image"][number].shape)
+    assert len(sizes) > 1
+
+
 def test_a_graph_computes_parameters_from_pixels():
     def build(nodes):
         mean = fn.reductions.mean(nodes["image"], axis_names="FHWC")

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
+from ...errors import ParameterError, ResultSizesError
 from ...parts import is_labels
 from ...sequence import Batch, Sequence
 from ..core.blocks import Block, resolve
@@ -217,7 +217,7 @@ def _common_extent(op: Declaration, part: CallInput, block: Block, sample: int) 
         extents = sorted(result)
         sizes = sorted({extent[1:] for extent in extents})
         what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
-        raise ParameterError(
+        raise ResultSizesError(
             f"results of different {what}, of samples in one array",
             source=op.name,
             advice=as_list(op),

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ...array import Array, FloatArray
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
+from ...errors import ParameterError, ResultSizesError
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
@@ -95,7 +95,7 @@ class Fused(NamedTuple):
             for part in first.parts:
                 spec = self.specs[sample]
                 if self.specs[sample : sample + part.samples].count(spec) < part.samples:
-                    raise ParameterError(
+                    raise ResultSizesError(
                         "results of different sizes, of samples in one array",
                         source=self.calls[-1].op.name,
                         advice=as_list(self.calls[-1].op),

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import Array, address_of, as_native, device_of, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError, warn_caller
+from ...errors import ParameterError, ResultSizesError, warn_caller
 from ...parts import Image, Labels, Part, Sample, as_part, is_labels, unmarked_labels
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
@@ -231,7 +231,7 @@ def plain(value: Any, done: Any) -> Any:
 def _stacked(op: Declaration, results: list[Array]) -> Array:
     if len({array.shape for array in results}) > 1:
         shapes = ", ".join(str(array.shape) for array in results[:4])
-        raise ParameterError(
+        raise ResultSizesError(
             f"results of different shapes, {shapes}", source=op.name, advice="Give the samples as a list"
         )
     first, xp = results[0], namespace(results[0])
