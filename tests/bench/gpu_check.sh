@@ -45,9 +45,9 @@ run() {
 
 part_tests() {
   # by SIGINT pytest still says what has failed; what measures the GPU's memory has the GPU to itself
-  local stress=tests/video/test_stress.py
-  SEQPIPE_REQUIRE_GPU=1 run tests timeout -s INT 300 python3 -m pytest -p no:benchmark -n "${WORKERS:-12}" -q -rfE --tb=short -m gpu tests --ignore $stress
-  SEQPIPE_REQUIRE_GPU=1 run test_stress timeout -s INT 120 python3 -m pytest -p no:benchmark -q -rfE --tb=short -m gpu $stress
+  local stress=tests/video/test_stress.py alone=tests/flow/test_nvofa_on_gpu.py::test_ten_thousand_pairs_of_changing_sizes
+  SEQPIPE_REQUIRE_GPU=1 run tests timeout -s INT 300 python3 -m pytest -p no:benchmark -n "${WORKERS:-12}" -q -rfE --tb=short -m gpu tests --ignore $stress --deselect $alone
+  SEQPIPE_REQUIRE_GPU=1 run test_stress timeout -s INT 120 python3 -m pytest -p no:benchmark -q -rfE --tb=short -m gpu $stress $alone
 }
 part_stress() {
   local seconds=${SECONDS_OF_STRESS:-150}

@@ -73,7 +73,7 @@ def test_jax_that_is_not_installed_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", ["segments", "patches"])
+@pytest.mark.parametrize("name", ["items", "patches"])
 def test_operators_behind_a_transfer_run_on_its_device_and_draw_alike(name, device):
     make, flip = MAKERS[name], ops.Flip(p=0.5)  # draws of its own beside those before
     plain, moved = make().batch(3).map(flip), make().batch(3).to(device).map(flip)
