@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ...errors import SeqpipeError, printable
-from ...video.encode.codecs import GOP, QUALITY
-from ...video.encode.transcode import CODEC, SHORT_SIDE
+from ...video.encode.params import CODEC, GOP, QUALITY, SHORT_SIDE
 from ..terminal import options
 from ..terminal.progress import progress_bar, say
 from ..terminal.wording import worded

@@ -11,22 +11,10 @@ from typing import Final
 import av
 import av.codec
 
-from ...core.param import Param
 from ...errors import BackendError, ParameterError
 
-__all__ = ["GOP", "QUALITY", "FileFormat", "VideoEncoder", "encoder_of", "format_of"]
+__all__ = ["FileFormat", "VideoEncoder", "encoder_of", "format_of"]
 
-QUALITY: Final = Param(
-    name="quality",
-    doc="Quality of lossy codecs, of which 100 is best",
-    kind=float,
-    lo=0,
-    hi=100,
-    optional=True,
-)
-GOP: Final = Param(
-    name="gop", doc="Frames from one key frame to the next", lo=1, hi=10_000, unit="frames", optional=True
-)
 _DEFAULT_QUALITY: Final = 65.0
 
 

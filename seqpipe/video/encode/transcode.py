@@ -13,7 +13,7 @@ import av.error
 import av.filter
 import numpy as np
 
-from ...core.param import Param, check_fields, choice
+from ...core.param import check_fields
 from ...core.whole_file import replacing
 from ...errors import OutputError, SeqpipeError, SourceError
 from ..convert.color import resolve
@@ -23,14 +23,11 @@ from ..probe.info import StreamInfo
 from ..probe.probe import Demuxer, video_stream
 from ..probe.recognize import parsing
 from ..source.source import Source
-from .codecs import GOP, QUALITY, encoder_of, format_of
+from .codecs import encoder_of, format_of
+from .params import CODEC, GOP, QUALITY, SHORT_SIDE
 
-__all__ = ["CODEC", "SHORT_SIDE", "Copied", "CopySettings", "decoded_per_frame", "transcode"]
+__all__ = ["Copied", "CopySettings", "decoded_per_frame", "transcode"]
 
-SHORT_SIDE: Final = Param(
-    name="short_side", doc="Pixels of the shorter side, at most the video's", lo=16, hi=8192
-)
-CODEC: Final = choice("codec", "Codec of the copies", ("h264", "hevc", "av1"))
 _BT709, _TICKS = 1, 90_000
 _UNTAGGED, _ANY_RANGE = 2, 0
 _TURNS: Final[dict[int, list[tuple[str, str]]]] = {

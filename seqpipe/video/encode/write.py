@@ -21,7 +21,8 @@ from ...errors import OutputError, ParameterError, described_type
 from ...sequence import Sequence
 from ..audio.samples import AudioSamples
 from ..convert.swscale import reformat_colors
-from .codecs import GOP, QUALITY, FileFormat, VideoEncoder, encoder_of, format_of
+from .codecs import FileFormat, VideoEncoder, encoder_of, format_of
+from .params import GOP, QUALITY
 
 __all__ = ["write_video"]
 
