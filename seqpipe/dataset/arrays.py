@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 
@@ -32,8 +32,6 @@ PixelLayout: TypeAlias = Literal["NFHWC", "NFCHW", "NCFHW"]
 
 ArrayConverter: TypeAlias = Callable[[Array, "tuple[int, ...] | None"], Any]
 """Converts an array, whose axes are permuted before unless the second argument is None."""
-
-_LETTERS: Final = "NFHWC"
 
 
 def check_pixel_layout(layout: Any, source: str) -> PixelLayout | None:
@@ -72,7 +70,8 @@ def _converted(value: Any, name: str, layout: PixelLayout | None, convert: Array
         return convert(value.stacked(f"the output {name}"), _permutation(f"N{value.layout}", layout))
     if isinstance(value, Batch):
         if value.stacked is None:
-            return [convert(one.data, None) for one in value.sequences]
+            inner: Any = None if layout is None else layout[1:]
+            return [convert(one.data, _permutation(one.layout, inner)) for one in value.sequences]
         return convert(value.stacked, _permutation(value.layout, layout))
     if isinstance(value, Sequence):
         return convert(value.data, None)
@@ -85,8 +84,9 @@ def _converted(value: Any, name: str, layout: PixelLayout | None, convert: Array
     )  # later batches share no memory
 
 
-def _permutation(current: str, wanted: PixelLayout | None) -> tuple[int, ...] | None:
-    if wanted is None or current == wanted or sorted(current) != sorted(_LETTERS):
+def _permutation(current: str, wanted: str | None) -> tuple[int, ...] | None:
+    """Return the axes of a layout in the order of another one; None if they are those, or other ones."""
+    if wanted is None or current == wanted or sorted(current) != sorted(wanted):
         return None
     return tuple(current.index(letter) for letter in wanted)
 

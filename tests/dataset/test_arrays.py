@@ -35,6 +35,18 @@ def test_numpy_batches_are_those_of_the_data_set(layout):
         assert json.loads(arrays["state"]) == batch.state
 
 
+@pytest.mark.parametrize("layout", [None, "NFCHW", "NCFHW"])
+def test_samples_of_different_sizes_have_the_layout_too(layout):
+    dataset = seqpipe.videos(listed(), Clip(4, step=3)).batch(5)  # of two sizes
+    ragged = 0
+    for batch, arrays in zip(dataset, dataset.numpy(layout), strict=True):
+        order = ["FHWC".index(letter) for letter in (layout or "NFHWC")[1:]]
+        ragged += batch["image"].stacked is None
+        for sequence, array in zip(batch["image"], arrays["image"], strict=True):
+            assert np.array_equal(array, sequence.numpy().transpose(order))
+    assert ragged
+
+
 def test_numpy_batches_resume_from_their_state():
     batches = _pictures().batch(2).numpy()
     whole = [list(epoch) for epoch in batches.epochs(2)]
