@@ -7,6 +7,7 @@
     │   ├── DamagedSourceError      the source opens, but some of its frames cannot be decoded
     │   └── FrameRangeError         (IndexError) a frame number or a time is outside of the video
     ├── ParameterError              (ValueError) an argument is invalid
+    │   └── ResultSizesError        samples in one array get results of different sizes
     ├── ManifestError               (ValueError) a line of a manifest is invalid
     ├── OutputError                 (OSError) a result cannot be written
     ├── BackendError                (RuntimeError) a device or an optional package is not available

@@ -389,7 +389,7 @@ def test_a_graph_computes_flow_and_keeps_the_first_frame():
         whole = next(iter(ds))["image"]
         batch = next(
             iter(
-                ds.graph(
+                ds.fuse("exact").graph(
                     lambda parts: {
                         "flow": fn.optical_flow(parts["image"], output_grid=4, preset="fast"),
                         "first": fn.element_extract(parts["image"], element_map=0)[0],

@@ -182,7 +182,7 @@ def test_names_of_other_libraries_lead_to_operators_that_exist(name: str) -> Non
         ("RandGaussianNoised", r"ops\.GaussianNoise3d\(\) is meant"),
         ("GaussianBlurTransform", "Perhaps 'GaussianBlur' is meant"),
         ("gaussian_blur", "Perhaps 'GaussianBlur' is meant"),
-        ("RandCropByPosNegLabeld", "sampler='balanced'"),
+        ("RandCropByPosNegLabeld", "around='balanced'"),
         ("ToTensor", r"batch\.torch\(\)"),
     ],
 )

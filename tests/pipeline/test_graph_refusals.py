@@ -215,8 +215,8 @@ CALLED = {
         r"^rotate: angle=nan is not valid; allowed: a number. .*Here angle is the value of \(random.uniform \* 0\) / ",
     ),
     "what is out of bounds": (
-        lambda: Graph(fn.brightness(fn.reverse(IMAGES), brightness=fn.random.choice(of=(-1.0,))))(images=X),
-        r"brightness: brightness=-1.0 is not valid; allowed: .*Here brightness is the value of random.choice\(of=",
+        lambda: Graph(fn.saturation(fn.reverse(IMAGES), saturation=fn.random.choice(of=(-1.0,))))(images=X),
+        r"saturation: saturation=-1.0 is not valid; allowed: .*Here saturation is the value of random.choice\(of=",
     ),
     "images for an angle": (
         lambda: Graph(fn.rotate(IMAGES, angle=per_frame(fn.reductions.mean(IMAGES, axes=-1))))(images=X),

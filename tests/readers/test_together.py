@@ -4,49 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from seqpipe import ops
 from seqpipe.errors import ParameterError
-from seqpipe.sampling import EpochOrder
 from tests.support.datasets import assert_resumes, clips, files, planned
 
 
 def make(**options):
     options = {"length": 4, "shuffle": True, "seed": 2, **options}
     return clips(files("h264", "hevc", "vp9"), **options)
-
-
-@given(
-    blocks=st.integers(1, 30),
-    block=st.integers(1, 6),
-    world=st.integers(1, 5),
-    epoch=st.integers(0, 3),
-    stick=st.booleans(),
-    shuffle=st.booleans(),
-)
-def test_blocks_stay_whole_and_every_sample_comes_once(blocks, block, world, epoch, stick, shuffle):
-    size = blocks * block
-    ranks = [
-        EpochOrder(size=size, block=block, shuffle=shuffle, seed=4, shard=(rank, world), stick_to_shard=stick)
-        for rank in range(world)
-    ]
-    parts = [order.samples(epoch) for order in ranks]
-    assert sorted(np.concatenate(parts).tolist()) == list(range(size))
-    for order, part in zip(ranks, parts, strict=True):
-        assert order.shortest <= len(part) <= order.longest
-        assert len(part) % block == 0
-        rows = part.reshape(-1, block)
-        assert (rows == rows[:, :1] + np.arange(block)).all()
-        assert (rows[:, 0] % block == 0).all()
-
-
-def test_even_shards_repeat_a_whole_block():
-    ranks = [EpochOrder(size=9, block=3, shard=(rank, 2), even=True) for rank in range(2)]
-    assert [order.samples(0).tolist() for order in ranks] == [[0, 1, 2, 0, 1, 2], [3, 4, 5, 6, 7, 8]]
-    with pytest.raises(ParameterError, match="10 samples are not whole blocks of 3"):
-        EpochOrder(size=10, block=3)
 
 
 def test_clips_of_a_video_follow_one_another_and_share_its_decoding():

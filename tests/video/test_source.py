@@ -292,7 +292,7 @@ def test_fsspec_urls_are_cached_by_their_tag(video, tmp_path):
 
 @pytest.fixture(scope="module")
 def s3(video):
-    pytest.importorskip("s3fs", reason="s3fs is not installed (extra s3)")
+    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed (extra s3)")
     server = pytest.importorskip(
         "moto.server", reason="moto[server] is not installed (dependency group test)"
     )
@@ -307,6 +307,7 @@ def s3(video):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in keys.items():
             patch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()  # one of another server that has ended
         client = boto3.client("s3", endpoint_url=endpoint)
         client.create_bucket(Bucket="videos")
         client.put_object(Bucket="videos", Key="set/a b.mp4", Body=video.read_bytes())

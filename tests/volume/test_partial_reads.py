@@ -88,7 +88,7 @@ def test_a_window_of_zarr_reads_its_chunks_alone(tmp_path, ome):
     with VolumeReader(tmp_path / "v.zarr") as reader:
         assert reader.spacing_mm == ((2.0, 1.0, 0.5) if ome else (1.0, 1.0, 1.0))
         assert np.array_equal(reader[1:3, 7:12, 6:9].data[..., 0], array[1:3, 7:12, 6:9])
-        with pytest.raises(DamagedSourceError, match="chunks cannot be read"):
+        with pytest.raises(DamagedSourceError, match="voxels cannot be read"):
             reader[1:3, 5:12, 6:9]
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(scope="module")
 def bucket():
-    pytest.importorskip("s3fs", reason="s3fs is not installed (extra s3)")
+    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed (extra s3)")
     server = pytest.importorskip(
         "moto.server", reason="moto[server] is not installed (dependency group test)"
     )
@@ -33,10 +33,12 @@ def bucket():
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**keys, "AWS_DEFAULT_REGION": "us-east-1"}.items():
             patch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()  # one of another server that has ended
         client = boto3.client("s3", endpoint_url=keys["AWS_ENDPOINT_URL"])
         client.create_bucket(Bucket="out")
         yield client
         client.close()
+        s3fs.S3FileSystem.clear_instance_cache()
     running.stop()
 
 

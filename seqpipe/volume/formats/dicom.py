@@ -49,7 +49,7 @@ def open_file(source: Source, start: Start, key: str | None = None) -> DicomVolu
 def _volume(
     sources: Seq[Source], headers: Seq[Any], name: str, key: str | None = None
 ) -> DicomVolume | IndexedVolume:
-    if len(sources) == 1 and is_segmentation(headers[0]):
+    if len(sources) == 1 and is_segmentation(headers[0], name):
         return open_segmentation(sources[0], key)
     with readable(name):
         return DicomVolume(sources, headers, name)

@@ -93,9 +93,14 @@ class Segmentation:
         self.source.close()
 
 
-def is_segmentation(header: Any) -> bool:
-    """Return whether a header of pydicom is that of a segmentation."""
-    return str(header.get("SOPClassUID", "")) in _CLASSES
+def is_segmentation(header: Any, name: str) -> bool:
+    """Return whether a header of pydicom is that of a segmentation.
+
+    Raises:
+        UnreadableSourceError: its class cannot be read.
+    """
+    with readable(name):
+        return str(header.get("SOPClassUID", "")) in _CLASSES
 
 
 def segmentation_of(source: Source) -> Segmentation:
@@ -106,8 +111,8 @@ def segmentation_of(source: Source) -> Segmentation:
     """
     header = header_of(source, every_tag=True)
     kind = str(header.get("SegmentationType", "BINARY"))
-    kind = "LABELMAP" if str(header.SOPClassUID) == _CLASSES[1] else kind
     with readable(source.name):
+        kind = "LABELMAP" if str(header.SOPClassUID) == _CLASSES[1] else kind
         names = {int(one.SegmentNumber): str(one.get("SegmentLabel", "")) for one in header.SegmentSequence}
         slices = list(slices_of(source, header))
         numbers = [0] * len(slices)

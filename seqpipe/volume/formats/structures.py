@@ -78,7 +78,7 @@ def _of_dicom(labels: LabelFiles, source: Source, like: VolumeInfo | None) -> St
             {},
             (source,),
         )
-    if not is_segmentation(header_of(source)):
+    if not is_segmentation(header_of(source), source.name):
         raise UnreadableSourceError(
             "this DICOM file holds an image",
             source=source.name,
