@@ -35,13 +35,14 @@ def evaluated(node: NativeNode, run: Run, known: dict[int, Any]) -> Any:
     Args:
         node: the node.
         run: epoch and indices of the samples.
-        known: values of nodes by their identities; completed by those that are computed.
+        known: nodes and their values by the nodes' identities; completed by those that are computed. It holds the
+            nodes, as another one could have the identity of one that is gone.
     """
     if isinstance(node, ComputedNode):
         return node.batch
     if id(node) not in known:
-        known[id(node)] = node.value([evaluated(one, run, known) for one in node.operands], run)
-    return known[id(node)]
+        known[id(node)] = node, node.value([evaluated(one, run, known) for one in node.operands], run)
+    return known[id(node)][1]
 
 
 def run_of(batch_size: int, epoch: int = 0, first: int = 0) -> Run:

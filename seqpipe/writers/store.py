@@ -219,6 +219,7 @@ class ObjectFolder:
                 file.commit()
         except BaseException:
             file.discard()
+            file.closed = True  # else it would send what it still holds when it is collected
             raise
 
     def create(self, name: str, data: bytes) -> bool:

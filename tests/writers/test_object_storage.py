@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,13 @@ from seqpipe.writers.store import open_store
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
+
+
+@pytest.fixture(autouse=True)
+def collected():
+    """Files of interrupted writes are finalized here, not in another test, which would be blamed for their warning."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
