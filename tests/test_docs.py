@@ -15,7 +15,7 @@ CONSTANT = re.compile(r"`(_?[A-Z][A-Z_]+)` (?:in|of)\s+`(seqpipe/[\w/.]+\.py)`")
 
 def missing_paths(text):
     """Paths in backticks or commands that are not in the repository."""
-    named = set(re.findall(rf"{TOPS}[\w./]*[\w/]", text)) | set(re.findall(r"`([A-Z]+\.md)`", text))
+    named = set(re.findall(rf"(?<![\w/.~-]){TOPS}[\w./]*[\w/]", text)) | set(re.findall(r"`([A-Z]+\.md)`", text))
     return sorted(name for name in named if not (ROOT / name).exists())
 
 
