@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md and docs/architecture.md are true: the paths, names in modules and benchmarks that they name exist."""
+"""CONTRIBUTING.md and docs/architecture.md are true: what they name exists: paths, constants, benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ CONSTANT = re.compile(r"`(_?[A-Z][A-Z_]+)` (?:in|of)\s+`(seqpipe/[\w/.]+\.py)`")
 
 def missing_paths(text):
     """Paths in backticks or commands that are not in the repository."""
-    named = set(re.findall(rf"(?<![\w/.~-]){TOPS}[\w./]*[\w/]", text)) | set(re.findall(r"`([A-Z]+\.md)`", text))
+    named = set(re.findall(rf"(?<![\w/.~-]){TOPS}[\w./]*[\w/]", text)) | set(
+        re.findall(r"`([A-Z]+\.md)`", text)
+    )
     return sorted(name for name in named if not (ROOT / name).exists())
 
 
@@ -45,5 +47,8 @@ def test_benchmarks_are_there():
 
 
 def test_what_is_not_there_is_found():
-    assert missing_paths("`seqpipe/video/reader.py`, `seqpipe/gone.py`, `GONE.md`") == ["GONE.md", "seqpipe/gone.py"]
+    assert missing_paths("`seqpipe/video/reader.py`, `seqpipe/gone.py`, `GONE.md`") == [
+        "GONE.md",
+        "seqpipe/gone.py",
+    ]
     assert missing_constants("`_GONE` in `seqpipe/volume/disk.py`") == ["_GONE in seqpipe/volume/disk.py"]
