@@ -94,6 +94,7 @@ LAYERS = (
     Layer("front", ("",)),
     Layer("torch", ("torch",)),
     Layer("dali", ("dali",)),
+    Layer("ray", ("ray",)),
     *(Layer(f"cli {layer[0]}", tuple(f"cli.{name}" for name in layer), never=("fn",)) for layer in CLI),
     Layer("cli", ("cli", "__main__"), never=("fn",)),
 )
@@ -106,7 +107,8 @@ HOMES = {
     "nvidia": ("writers.gpu_jpeg",),
     "jax": ("dali.plugin.jax", "dataset.arrays"),
     "tensorflow": ("dali.plugin.tf",),
-    **dict.fromkeys(("lightning", "ray"), ()),
+    "lightning": (),
+    "ray": ("ray",),
     **dict.fromkeys(
         (
             "nibabel",

@@ -13,7 +13,7 @@ from .compute import Computation
 from .samples import Samples, collated, first_error
 from .source import ReadResult
 
-__all__ = ["sample_at", "samples_at"]
+__all__ = ["readable_at", "sample_at", "samples_at"]
 
 
 def sample_at(dataset: Any, index: int, epoch: int) -> Samples:
@@ -30,13 +30,21 @@ def sample_at(dataset: Any, index: int, epoch: int) -> Samples:
 
 def samples_at(dataset: Any, indices: IntArray, epoch: int) -> Samples:
     """Return samples of a data set as one batch; see :meth:`seqpipe.dataset.Dataset.read`."""
+    result = readable_at(dataset, indices, epoch)
+    if result is None:
+        raise _unreadable("none of the samples")
+    return result
+
+
+def readable_at(dataset: Any, indices: IntArray, epoch: int) -> Samples | None:
+    """Return samples of a data set as one batch, without those that ``on_error`` leaves out; None if none is left."""
     read = _read(dataset, indices, epoch, stack=True)
     if (error := first_error(read.outcomes)) is not None:
         raise error
     whole = replace(dataset, batch_size=len(indices), batched_at=0) if dataset.is_single else dataset
     done = [one for one in read.outcomes if isinstance(one, tuple)]
     if not done:
-        raise _unreadable("none of the samples")
+        return None
     stacked = read.stacked if len(done) == len(read.outcomes) else {}
     batch = collated(done, stacked)
     compute = whole.transform()

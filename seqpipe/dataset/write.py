@@ -35,7 +35,15 @@ from ..writers.store import open_store
 from .epoch import Epoch, EpochOwner
 from .source import SampleSource
 
-__all__ = ["WriteOptions", "write_dataset"]
+__all__ = [
+    "WriteOptions",
+    "check_by_sample",
+    "owners",
+    "sample_names",
+    "write_dataset",
+    "write_job",
+    "write_units",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,43 +104,18 @@ def write_dataset(
     dataset: Any, folder: str | os.PathLike[str], options: WriteOptions, *, resume: bool, overwrite: bool
 ) -> WriteReport:
     """Write the samples of a data set; see :meth:`seqpipe.dataset.Dataset.write`."""
-    source: SampleSource = dataset.source
-    _check(dataset)
-    names = _names(source, options)
-    job = WriteJob(
-        open_store(folder),
-        {
-            "version": 1,
-            "dataset": dataset.fingerprint,
-            "samples": source.size,
-            "pattern": names.text,
-            **options.facts,
-        },
-        source.size,
-        options.samples_per_shard if options.shards else UNIT,
-        dataset.rank,
-        dataset.world,
-    )
-    encoder = MemberEncoder(
-        options.image_format if options.shards else options.format,
-        options.quality,
-        options.parts,
-        source.device,
-        options.threads or available_cores(),
-    )
-    limit = None if options.shard_mib is None else options.shard_mib * 2**20
-    writer = SampleWriter(job, options.format, encoder, names, limit)
+    job = write_job(dataset, folder, options)
     with job.claimed():
         units = job.begin(resume=resume, overwrite=overwrite)
         mine = sum(len(job.samples(unit)) for unit in range(job.rank, job.units, job.world))
-        todo = list(chain.from_iterable(map(job.samples, units)))
-        writer.write(units, _samples(dataset, np.array(todo, np.int64), options.epoch, encoder))
+        todo = sum(len(job.samples(unit)) for unit in units)
+        writer = write_units(dataset, job, sample_names(dataset.source, options), options, units)
         complete = job.finish()
     return WriteReport(
         folder=job.store.place,
-        samples=source.size,
+        samples=job.size,
         written=writer.written,
-        kept=mine - len(todo),
+        kept=mine - todo,
         lost=writer.lost,
         files=writer.files,
         bytes=writer.bytes,
@@ -140,31 +123,87 @@ def write_dataset(
     )
 
 
-def _check(dataset: Any) -> None:
+def write_job(
+    dataset: Any, folder: str | os.PathLike[str], options: WriteOptions, call: str = "write()"
+) -> WriteJob:
+    """Return the job of writing a data set.
+
+    Args:
+        dataset: the data set.
+        folder: the folder.
+        options: how to write.
+        call: name of the call for messages.
+
+    Raises:
+        ParameterError: its samples have no indices.
+    """
+    check_by_sample(dataset, call)
+    source: SampleSource = dataset.source
+    return WriteJob(
+        open_store(folder),
+        {
+            "version": 1,
+            "dataset": dataset.fingerprint,
+            "samples": source.size,
+            "pattern": sample_names(source, options).text,
+            **options.facts,
+        },
+        source.size,
+        options.samples_per_shard if options.shards else UNIT,
+        dataset.rank,
+        dataset.world,
+    )
+
+
+def write_units(
+    dataset: Any, job: WriteJob, names: SampleNames, options: WriteOptions, units: Seq[int]
+) -> SampleWriter:
+    """Write the samples of some units, and return the writer, which has counted them."""
+    encoder = MemberEncoder(
+        options.image_format if options.shards else options.format,
+        options.quality,
+        options.parts,
+        dataset.source.device,
+        options.threads or available_cores(),
+    )
+    limit = None if options.shard_mib is None else options.shard_mib * 2**20
+    writer = SampleWriter(job, options.format, encoder, names, limit)
+    todo = list(chain.from_iterable(map(job.samples, units)))
+    writer.write(units, _samples(dataset, np.array(todo, np.int64), options.epoch, encoder))
+    return writer
+
+
+def check_by_sample(dataset: Any, call: str) -> None:
+    """Raise unless a data set gives single samples by their indices."""
     if dataset.batch_size is not None:
         raise ParameterError(
-            "write() after batch()",
+            f"{call} after batch()",
             source="Dataset",
-            allowed="write() before batch()",
-            advice="It writes single samples",
+            allowed=f"{call} before batch()",
+            advice="It takes single samples",
         )
     if getattr(dataset.source, "dealt", None) is not None:
         raise ParameterError(
-            "write() of a source that is read from front to back",
+            f"{call} of a source that is read from front to back",
             source="Dataset",
             allowed="videos, volumes, items and what is made of them",
-            advice="What was written could not be continued: its samples have no indices",
+            advice="What was done could not be continued: its samples have no indices",
         )
 
 
-def _names(source: SampleSource, options: WriteOptions) -> SampleNames:
-    """Return the names of a source's samples, by the files that these belong to."""
+def owners(source: SampleSource) -> tuple[Seq[str], IntArray]:
+    """Return the files of a source and, for each sample, the position of its file; both empty if unknown."""
     paths: Seq[str] = getattr(source, "paths", ())
-    owner = np.empty(0, np.int64)
-    if paths:
-        known = source.metadata(np.arange(source.size, dtype=np.int64))
-        (owner,) = (np.asarray(known[name], np.int64) for name in ("video", "volume") if name in known)
-    return SampleNames(options.pattern, paths, owner, shards=options.shards)
+    if not paths:
+        return (), np.empty(0, np.int64)
+    known = source.metadata(np.arange(source.size, dtype=np.int64))
+    (owner,) = (np.asarray(known[name], np.int64) for name in ("video", "volume") if name in known)
+    return paths, owner
+
+
+def sample_names(source: SampleSource, options: WriteOptions) -> SampleNames:
+    """Return the names of a source's samples, by the files that these belong to."""
+    return SampleNames(options.pattern, *owners(source), shards=options.shards)
 
 
 def _samples(dataset: Any, indices: IntArray, number: int, encoder: MemberEncoder) -> Iterator[SampleFiles]:

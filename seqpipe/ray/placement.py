@@ -1,0 +1,120 @@
+"""Placement: Ray itself, and the actors that fit into its cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from ..core.param import Param
+from ..errors import BackendError, ParameterError
+from ..video.engine.engine import available_cores
+
+__all__ = ["Placement", "ray_module", "use_cores"]
+
+_ACTORS: Final = Param(
+    name="concurrency", doc="Number of actors", kind=int, lo=1, hi=100_000, optional=True, unit="actors"
+)
+_CPUS: Final = Param(name="num_cpus", doc="Cores of an actor", kind=int, lo=1, hi=1024, unit="cores")
+_GPUS: Final = Param(name="num_gpus", doc="GPUs of an actor", kind=int, lo=0, hi=1)
+
+
+def ray_module(name: str = "ray") -> Any:
+    """Return a module of Ray.
+
+    Raises:
+        BackendError: it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise BackendError(
+            f"{name} cannot be imported ({error})", advice="Install it: pip install 'seqpipe[ray]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Actors of a pool of fixed size.
+
+    Attributes:
+        actors: number of actors.
+        num_cpus: cores of each.
+        num_gpus: GPUs of each, 0 or 1.
+    """
+
+    actors: int
+    num_cpus: int
+    num_gpus: int
+
+    @classmethod
+    def of(cls, dataset: Any, concurrency: int | None, num_cpus: int, num_gpus: int) -> Placement:
+        """Check arguments against the data set's device and the cluster's resources; connects to Ray.
+
+        Raises:
+            BackendError: Ray is not installed, or its cluster is too small, so that actors would wait for ever.
+            ParameterError: an argument is out of bounds, or does not fit the data set's device.
+        """
+        count, cpus, gpus = _ACTORS.check(concurrency), _CPUS.check(num_cpus), _GPUS.check(num_gpus)
+        _check_device(dataset, gpus)
+        ray = ray_module()
+        if not ray.is_initialized():
+            ray.init()
+        have = ray.cluster_resources()
+        if gpus > have.get("GPU", 0):
+            raise BackendError(
+                "num_gpus=1, and Ray's cluster has no GPU", source="ray", advice="Add nodes with GPUs"
+            )
+        fit = int(have.get("CPU", 0) // cpus)
+        most = min(fit, int(have["GPU"])) if gpus else fit
+        if (count or 1) > most:
+            raise BackendError(
+                f"{count or 1} actors of {cpus} cores{' and a GPU' if gpus else ''}, and Ray's cluster has "
+                f"{have.get('CPU', 0):g} cores{f' and {have["GPU"]:g} GPUs' if gpus else ''}",
+                source="ray",
+                allowed=f"up to {most} of these actors",
+                advice="Lower concurrency or num_cpus, or add nodes: Ray would wait without an end",
+            )
+        return cls(count or most, cpus, gpus)
+
+    def pooled(self, rows: Any, actor: type, *arguments: Any, batch_size: int | None) -> Any:
+        """Return a Ray data set whose batches an actor's class has mapped."""
+        return rows.map_batches(
+            actor,
+            fn_constructor_args=arguments,
+            batch_size=batch_size,
+            batch_format="numpy",
+            compute=ray_module("ray.data").ActorPoolStrategy(size=self.actors),
+            num_cpus=self.num_cpus,
+            num_gpus=self.num_gpus or None,
+        )
+
+
+def _check_device(dataset: Any, gpus: int) -> None:
+    """Raise unless the data set's device is the one that its actors are shown."""
+    devices = sorted({dataset.source.device, dataset.device} - {"cpu"})
+    if gpus and not devices:
+        raise ParameterError(
+            "num_gpus=1 of a data set on the CPU",
+            source="ray",
+            allowed="num_gpus=0",
+            advice="Or give the data set device='cuda'",
+        )
+    if devices and not gpus:
+        raise ParameterError(
+            f"num_gpus=0 of a data set on {devices[0]}", source="ray", allowed="num_gpus=1 and device='cuda'"
+        )
+    if unseen := [device for device in devices if device not in ("cuda", "cuda:0")]:
+        raise ParameterError(
+            f"a data set on {unseen[0]}",
+            source="ray",
+            allowed="device='cuda'",
+            advice="Ray shows each actor its own GPU as the first one",
+        )
+
+
+def use_cores(dataset: Any, num_cpus: int) -> None:
+    """Let a data set of this process use a number of cores, unless its threads were given."""
+    share = getattr(dataset.source, "share_cores", None)
+    if share is not None:
+        share(max(1, available_cores() // num_cpus))
