@@ -123,21 +123,13 @@ def write_dataset(
     )
 
 
-def write_job(
-    dataset: Any, folder: str | os.PathLike[str], options: WriteOptions, call: str = "write()"
-) -> WriteJob:
-    """Return the job of writing a data set.
-
-    Args:
-        dataset: the data set.
-        folder: the folder.
-        options: how to write.
-        call: name of the call for messages.
+def write_job(dataset: Any, folder: str | os.PathLike[str], options: WriteOptions) -> WriteJob:
+    """Return the job of writing a data set into a folder.
 
     Raises:
         ParameterError: its samples have no indices.
     """
-    check_by_sample(dataset, call)
+    check_by_sample(dataset, "write()")
     source: SampleSource = dataset.source
     return WriteJob(
         open_store(folder),

@@ -11,10 +11,9 @@ import numpy as np
 from ..array import IntArray
 from ..dataset.arrays import converted, numpy_array
 from ..dataset.by_index import readable_at
-from ..dataset.write import check_by_sample
 from ..sampling.params import EPOCH
 from ..sequence import Batch
-from .placement import Placement, ray_module, use_cores
+from .placement import Placement, check_whole, ray_module, use_cores
 from .planning import planned_blocks
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def to_ray(
         ParameterError: an argument is out of bounds or does not fit the data set's device, or the data set has no
             samples by index.
     """
-    check_by_sample(dataset, "to_ray()")
+    check_whole(dataset, "to_ray()")
     number = EPOCH.check(epoch)
     place = Placement.of(dataset, concurrency, num_cpus, num_gpus) if decode else None
     data = ray_module("ray.data")

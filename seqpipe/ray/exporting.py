@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dataset.write import WriteOptions, sample_names, write_job, write_units
 from ..writers.run import WriteReport
-from .placement import Placement, ray_module, use_cores
+from .placement import Placement, check_whole, ray_module, use_cores
 
 if TYPE_CHECKING:
     from ..dataset import Dataset
@@ -62,7 +62,8 @@ def export(
     folder = os.fspath(out)
     if "://" not in folder:
         folder = os.path.abspath(folder)  # noqa: PTH100  actors may have other working directories
-    job = write_job(dataset, folder, given, "export()")
+    check_whole(dataset, "export()")
+    job = write_job(dataset, folder, given)
     place = Placement.of(dataset, concurrency, num_cpus, num_gpus)
     with job.claimed():
         units = job.begin(resume=resume, overwrite=overwrite)
@@ -94,7 +95,7 @@ class WriteUnits:
     def __init__(self, dataset: Dataset, folder: str, options: WriteOptions, num_cpus: int = 1) -> None:
         use_cores(dataset, num_cpus)
         self._dataset, self._options = dataset, replace(options, threads=num_cpus)
-        self._job = write_job(dataset, folder, options, "export()")
+        self._job = write_job(dataset, folder, options)
         self._names = sample_names(dataset.source, options)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:

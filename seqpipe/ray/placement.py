@@ -7,10 +7,11 @@ from importlib import import_module
 from typing import Any, Final
 
 from ..core.param import Param
+from ..dataset.write import check_by_sample
 from ..errors import BackendError, ParameterError
 from ..video.engine.engine import available_cores
 
-__all__ = ["Placement", "ray_module", "use_cores"]
+__all__ = ["Placement", "check_whole", "ray_module", "use_cores"]
 
 _ACTORS: Final = Param(
     name="concurrency", doc="Number of actors", kind=int, lo=1, hi=100_000, optional=True, unit="actors"
@@ -68,9 +69,11 @@ class Placement:
         fit = int(have.get("CPU", 0) // cpus)
         most = min(fit, int(have["GPU"])) if gpus else fit
         if (count or 1) > most:
+            wanted, there = f"{cpus} cores", f"{have.get('CPU', 0):g} cores"
+            if gpus:
+                wanted, there = f"{wanted} and a GPU", f"{there} and {have['GPU']:g} GPUs"
             raise BackendError(
-                f"{count or 1} actors of {cpus} cores{' and a GPU' if gpus else ''}, and Ray's cluster has "
-                f"{have.get('CPU', 0):g} cores{f' and {have["GPU"]:g} GPUs' if gpus else ''}",
+                f"{count or 1} actors of {wanted}, and Ray's cluster has {there}",
                 source="ray",
                 allowed=f"up to {most} of these actors",
                 advice="Lower concurrency or num_cpus, or add nodes: Ray would wait without an end",
@@ -87,6 +90,18 @@ class Placement:
             compute=ray_module("ray.data").ActorPoolStrategy(size=self.actors),
             num_cpus=self.num_cpus,
             num_gpus=self.num_gpus or None,
+        )
+
+
+def check_whole(dataset: Any, call: str) -> None:
+    """Raise unless a data set gives all of its samples, one by one and by their indices."""
+    check_by_sample(dataset, call)
+    if dataset.world > 1:
+        raise ParameterError(
+            f"{call} of shard({dataset.rank}, {dataset.world})",
+            source="Dataset",
+            allowed=f"{call} without shard()",
+            advice="Ray shares the samples among its actors",
         )
 
 
