@@ -67,8 +67,11 @@ def to_ray(
     from .datasource import SampleReferences  # imported late: it derives from Ray's class
 
     blocks = planned_blocks(dataset, number, _BLOCKS_PER_ACTOR * (place.actors if place else 1))
-    # Reads take no core: actors may have taken all, and Ray would wait without an end.
-    rows = data.read_datasource(SampleReferences(blocks), override_num_blocks=len(blocks), num_cpus=0)
+    # Reads take no core: actors may have taken all, and Ray would wait without an end. Few at a time, as each is short.
+    reads = data.TaskPoolStrategy(size=1 + (place.actors if place else 0) // 8)
+    rows = data.read_datasource(
+        SampleReferences(blocks), override_num_blocks=len(blocks), num_cpus=0, compute=reads
+    )
     if place is None:
         return rows
     # Ray wants a batch size where there are GPUs, and cuts blocks by it
