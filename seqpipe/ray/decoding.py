@@ -13,7 +13,7 @@ from ..dataset.arrays import converted, numpy_array
 from ..dataset.by_index import readable_at
 from ..sampling.params import EPOCH
 from ..sequence import Batch
-from .placement import Placement, check_whole, ray_module, use_cores
+from .placement import ActorPool, check_whole, ray_module, use_cores
 from .planning import planned_blocks
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def to_ray(
     """
     check_whole(dataset, "to_ray()")
     number = EPOCH.check(epoch)
-    place = Placement.of(dataset, concurrency, num_cpus, num_gpus) if decode else None
+    place = ActorPool.of(dataset, concurrency, num_cpus, num_gpus) if decode else None
     data = ray_module("ray.data")
     from .datasource import SampleReferences  # imported late: it derives from Ray's class
 
@@ -131,8 +131,9 @@ def _columns(samples: Samples) -> dict[str, Any]:
     """Return samples by column: a tensor or list for each."""
     columns = {name: _column(value) for name, value in converted(samples, None, numpy_array).items()}
     for value in samples.values():
-        if isinstance(value, Batch) and all(one.affine is not None for one in value.sequences):
-            columns["affine"] = [np.ravel(one.affine).tolist() for one in value.sequences]
+        affines = [one.affine for one in value.sequences] if isinstance(value, Batch) else []
+        if known := [affine.ravel().tolist() for affine in affines if affine is not None]:
+            columns["affine"] = known
             break
     return columns
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dataset.write import WriteOptions, sample_names, write_job, write_units
 from ..writers.run import WriteReport
-from .placement import Placement, check_whole, ray_module, use_cores
+from .placement import ActorPool, check_whole, ray_module, use_cores
 
 if TYPE_CHECKING:
     from ..dataset import Dataset
@@ -64,7 +64,7 @@ def export(
         folder = os.path.abspath(folder)  # noqa: PTH100  actors may have other working directories
     check_whole(dataset, "export()")
     job = write_job(dataset, folder, given)
-    place = Placement.of(dataset, concurrency, num_cpus, num_gpus)
+    place = ActorPool.of(dataset, concurrency, num_cpus, num_gpus)
     with job.claimed():
         units = job.begin(resume=resume, overwrite=overwrite)
     counts = dict.fromkeys(("written", "lost", "files", "bytes"), 0)

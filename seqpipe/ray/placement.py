@@ -11,7 +11,7 @@ from ..dataset.write import check_by_sample
 from ..errors import BackendError, ParameterError
 from ..video.engine.engine import available_cores
 
-__all__ = ["Placement", "check_whole", "ray_module", "use_cores"]
+__all__ = ["ActorPool", "check_whole", "ray_module", "use_cores"]
 
 _ACTORS: Final = Param(
     name="concurrency", doc="Number of actors", kind=int, lo=1, hi=100_000, optional=True, unit="actors"
@@ -35,7 +35,7 @@ def ray_module(name: str = "ray") -> Any:
 
 
 @dataclass(frozen=True)
-class Placement:
+class ActorPool:
     """Actors of a pool of fixed size.
 
     Attributes:
@@ -49,7 +49,7 @@ class Placement:
     num_gpus: int
 
     @classmethod
-    def of(cls, dataset: Any, concurrency: int | None, num_cpus: int, num_gpus: int) -> Placement:
+    def of(cls, dataset: Any, concurrency: int | None, num_cpus: int, num_gpus: int) -> ActorPool:
         """Check arguments against the data set's device and the cluster's resources; connects to Ray.
 
         Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
@@ -64,7 +63,7 @@ class ReferenceBlock:
         """Number of samples."""
         return sum(count for _, count in self.runs)
 
-    def columns(self) -> dict[str, Seq[Any]]:
+    def columns(self) -> dict[str, Any]:
         """Return the references by column."""
         indices = np.arange(self.first, self.first + self.size, dtype=np.int64)
         return {

@@ -36,27 +36,27 @@ class Killer:
     """Function of a data set that kills a process at the fourth sample of its own process, once.
 
     Args:
-        told: file that is there afterwards.
-        pid: the process; None for its own.
+        told: file that is there afterwards. The process is its own, or that of the number in a file beside it.
     """
 
-    def __init__(self, told: Path, pid: int | None = None):
-        self.told, self.pid, self.calls = told, pid, 0
+    def __init__(self, told: Path):
+        self.told, self.calls = told, 0
 
     def __call__(self, parts):
         self.calls += 1
         if self.calls == 4 and not self.told.exists():
-            self.told.write_text(str(os.getpid()))
-            os.kill(self.pid or os.getpid(), signal.SIGKILL)
-            time.sleep(1 if self.pid else 0)
+            self.told.touch()
+            other = self.told.with_suffix(".pid")
+            os.kill(int(other.read_text()) if other.exists() else os.getpid(), signal.SIGKILL)
+            time.sleep(1)
         return parts
 
 
-def clips(told: Path, pid: int | None = None):
+def clips(told: Path):
     dataset = seqpipe.videos(
         listed(), Clip(3, per_video=5), output=OutputSpec(size=(16, 24)), seed=5, shuffle=True
     )
-    return dataset.apply(Killer(told, pid))
+    return dataset.apply(Killer(told))
 
 
 def test_rows_equal_local_samples_though_an_actor_is_killed(tmp_path):
@@ -87,7 +87,9 @@ import os, ray, seqpipe.ray
 from pathlib import Path
 from tests.ray_adapter.test_cluster import clips
 ray.init(address={ray.get_runtime_context().gcs_address!r}, log_to_driver=False)
-seqpipe.ray.export(clips(Path({str(told)!r}), os.getpid()), {str(out)!r}, samples_per_shard=2, concurrency=1)
+told = Path({str(told)!r})
+told.with_suffix(".pid").write_text(str(os.getpid()))
+seqpipe.ray.export(clips(told), {str(out)!r}, samples_per_shard=2, concurrency=1)
 """
     killed = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60

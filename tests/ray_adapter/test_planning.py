@@ -145,10 +145,10 @@ def test_errors_say_what_to_do(call, monkeypatch):
     ],
 )
 def test_actors_fit_the_cluster(device, gpus, have, error, monkeypatch):
-    from seqpipe.ray.placement import Placement
+    from seqpipe.ray.placement import ActorPool
 
     ray = SimpleNamespace(is_initialized=lambda: True, cluster_resources=lambda: have)
     monkeypatch.setitem(sys.modules, "ray", ray)
     dataset = SimpleNamespace(device=device, source=SimpleNamespace(device=device))
     with pytest.raises((BackendError, ParameterError), match=error):
-        Placement.of(dataset, 3, 1, gpus)
+        ActorPool.of(dataset, 3, 1, gpus)
