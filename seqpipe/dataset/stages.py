@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from keyword import iskeyword
 from typing import Any, Final, Protocol
 
@@ -195,8 +196,11 @@ class Function:
 
     @property
     def name(self) -> str:
-        """The function's name."""
-        return str(getattr(self.function, "__qualname__", repr(self.function)))
+        """The function's name, the same in every process; that of its class if it is an object."""
+        function: Any = self.function
+        while isinstance(function, partial):
+            function = function.func
+        return str(getattr(function, "__qualname__", type(function).__qualname__))
 
     def close(self) -> None:
         """Stop the processes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from types import SimpleNamespace
@@ -61,6 +62,17 @@ def test_sample_ids_depend_on_samples_alone():
     assert seqpipe.ray.sample_ids(same, [4, 1]) == [ids[4], ids[1]]
     other = seqpipe.videos(listed(), Clip(2, per_video=2), seed=4)
     assert not {*ids} & {*seqpipe.ray.sample_ids(other, range(other.size))}
+
+
+class _Object:
+    def __call__(self, parts):
+        return parts
+
+
+@pytest.mark.parametrize("make", [_Object, lambda: functools.partial(_Object())], ids=["object", "partial"])
+def test_sample_ids_are_those_of_other_processes(make):
+    once, again = (_items().apply(make()) for _ in range(2))  # at other addresses
+    assert seqpipe.ray.sample_ids(once, range(6)) == seqpipe.ray.sample_ids(again, range(6))
 
 
 def test_a_files_neighbors_are_one_request(monkeypatch):
