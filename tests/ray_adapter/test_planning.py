@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -110,7 +111,7 @@ def test_volumes_have_their_affine():
 def test_unreadable_samples_are_left_out_with_a_warning_or_raise(tmp_path, caplog):
     paths = [tmp_path / f"{n}.mp4" for n in range(2)]
     for path, entry in zip(paths, listed().entries, strict=False):
-        path.write_bytes(__import__("pathlib").Path(entry.name).read_bytes())
+        path.write_bytes(Path(entry.name).read_bytes())
     made = {
         how: seqpipe.videos(list(map(str, paths)), Clip(2, per_video=2), on_error=how)
         for how in ("raise", "skip")
