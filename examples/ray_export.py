@@ -1,6 +1,6 @@
 """Write clips of many videos into WebDataset shards by the actors of a Ray cluster; repeated, it continues.
 
-    python examples/ray_export.py VIDEOS OUT [--actors 2] [--frames 16] [--size 112]
+    python examples/ray_export.py VIDEOS OUT [--actors 2] [--frames 16]
 
 VIDEOS is a folder or a manifest that all nodes see; OUT a folder that they share, or a URL such as s3://bucket/set. On
 a cluster, start it there: Ray finds its head by RAY_ADDRESS. Without one, Ray runs on this machine. Needs seqpipe[ray].
@@ -23,12 +23,11 @@ def main() -> None:
     parser.add_argument("out")
     parser.add_argument("--actors", type=int)
     parser.add_argument("--frames", type=int, default=16)
-    parser.add_argument("--size", type=int, default=112)
     options = parser.parse_args()
     clips = seqpipe.videos(
         options.videos,
         seqpipe.Clip(options.frames),
-        output=seqpipe.OutputSpec(size=(options.size, options.size)),
+        output=seqpipe.OutputSpec(size=(112, 112)),
         on_error="skip",
     )
     report = seqpipe.ray.export(
