@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .clip import FrameClip, Sampler, Span
     from .clock import frame_range, frames_at, span_between
     from .order import EpochOrder
+    from .qwen import QwenFrames, qwen_vl, smart_resize
     from .rate import RandomRateClips, RateWindows, WholeSpans, at_rate
     from .segments import UniformSegments, every, uniform
     from .state import IteratorState, check_count, check_state, fingerprint
@@ -24,6 +25,7 @@ _LAZY = {
     "EvenClips": "windows",
     "FrameClip": "clip",
     "MovingClips": "windows",
+    "QwenFrames": "qwen",
     "RandomClips": "windows",
     "RandomRateClips": "rate",
     "RateWindows": "rate",
@@ -41,6 +43,8 @@ _LAZY = {
     "fingerprint": "state",
     "frame_range": "clock",
     "frames_at": "clock",
+    "qwen_vl": "qwen",
+    "smart_resize": "qwen",
     "span_between": "clock",
     "uniform": "segments",
 }
@@ -51,6 +55,7 @@ __all__ = [
     "FrameClip",
     "IteratorState",
     "MovingClips",
+    "QwenFrames",
     "RandomClips",
     "RandomRateClips",
     "RateWindows",
@@ -67,6 +72,8 @@ __all__ = [
     "fingerprint",
     "frame_range",
     "frames_at",
+    "qwen_vl",
+    "smart_resize",
     "span_between",
     "uniform",
 ]
