@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .dataset.options import Cache, Decode, Prepare
     from .dataset.prepared import prepared
     from .dataset.samples import Samples
-    from .dataset.takes import Clip, Every, Grid, Patch, Segments, Whole
+    from .dataset.takes import Clip, Every, Grid, Patch, Segments, Spread, Whole
     from .dataset.videos import folders, listing, videos
     from .dataset.volumes import cases, volumes
     from .dataset.zipped import zip  # noqa: A004  named as Python's
@@ -91,6 +91,7 @@ __all__ = [
     "Sequence",
     "SourceError",
     "SourceNotFoundError",
+    "Spread",
     "StateError",
     "UnreadableSourceError",
     "VideoReader",
@@ -143,6 +144,7 @@ _LAZY = {
     "Prepare": "dataset.options",
     "Samples": "dataset.samples",
     "Segments": "dataset.takes",
+    "Spread": "dataset.takes",
     "Sequence": "sequence",
     "VideoReader": "video.reader",
     "Whole": "dataset.takes",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .items import items
     from .options import Cache, Decode, Prepare
     from .samples import Samples
-    from .takes import Clip, Every, Grid, Patch, Segments, Whole
+    from .takes import Clip, Every, Grid, Patch, Segments, Spread, Whole
     from .videos import folders, listing, videos
     from .volumes import cases, volumes
     from .zipped import zip  # noqa: A004  named as Python's
@@ -43,6 +43,7 @@ __all__ = [
     "Prepare",
     "Samples",
     "Segments",
+    "Spread",
     "Whole",
     "cases",
     "feed",
@@ -67,6 +68,7 @@ _LAZY = {
     "Prepare": "options",
     "Samples": "samples",
     "Segments": "takes",
+    "Spread": "takes",
     "Whole": "takes",
     "cases": "volumes",
     "feed": "feed",

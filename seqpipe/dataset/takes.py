@@ -20,6 +20,7 @@ __all__ = [
     "Grid",
     "Patch",
     "Segments",
+    "Spread",
     "VideoTake",
     "VolumeTake",
     "Whole",
@@ -128,6 +129,38 @@ class Every(Brief):
         return {"sequence_length": 1, **_arguments(self)}
 
 
+@dataclass(frozen=True, repr=False)
+class Spread(Brief):
+    """Frames spread evenly over each video, their number by its duration, as Qwen's video-language models take them.
+
+    The number is ``fps`` times the duration, within the bounds and the frames that there are, rounded down to an even
+    number; see :func:`seqpipe.sampling.qwen_vl`. Sequences have different lengths: batches of them are lists, or are
+    padded by ``batch(ragged="pad")``, or have one length by ``batch(bucket=…)``. For a fixed number of frames, as
+    LLaVA-Video and InternVL take them, use :class:`Segments` with ``where="linspace"`` or ``"center"``.
+
+    Attributes:
+        fps: frames per second to take, by timestamps.
+        min_count: smallest number of frames, rounded up to an even one; a video of fewer frames gives all of them, or
+            all but one.
+        max_count: largest number of frames, rounded down to an even one.
+        repeats: number of times that each sample occurs in an epoch.
+        fill: value of what ``batch(ragged="pad")`` adds.
+        min_frames: shorter videos are left out without a warning.
+    """
+
+    names: ClassVar[Mapping[str, str]] = {
+        "repeats": "repeats",
+        "fill_value": "fill",
+        "min_frames": "min_frames",
+    }
+    fps: float = 2.0
+    min_count: int = 4
+    max_count: int = 768
+    repeats: int = 1
+    fill: float = 0
+    min_frames: int | None = None
+
+
 def _arguments(take: Any) -> dict[str, Any]:
     """Return the fields of a take by the names of a reader's arguments."""
     return {argument: getattr(take, name) for argument, name in take.names.items()}
@@ -148,4 +181,4 @@ def in_words_of(take: Any) -> Iterator[None]:
         raise
 
 
-VideoTake: TypeAlias = Clip | Segments | Every | Whole
+VideoTake: TypeAlias = Clip | Segments | Every | Spread | Whole

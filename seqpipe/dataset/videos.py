@@ -25,7 +25,7 @@ from ..readers.ranges import Range
 from ..readers.report import Report, ReportBook
 from ..readers.selection import Selection
 from ..readers.survey import VideoSurvey
-from ..sampling import Sampler, WholeSpans, choose_sampler
+from ..sampling import QwenFrames, Sampler, WholeSpans, choose_sampler
 from ..sampling.params import (
     CLIPS_TOGETHER,
     MAX_FRAMES,
@@ -46,7 +46,7 @@ from .dataset import Dataset
 from .options import Decode
 from .samples import column_part, first_error
 from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
-from .takes import Clip, Every, Segments, VideoTake, Whole, in_words_of
+from .takes import Clip, Every, Segments, Spread, VideoTake, Whole, in_words_of
 
 __all__ = ["ClipSource", "folders", "listing", "videos"]
 
@@ -317,8 +317,9 @@ def videos(
     Args:
         source: a folder (its subfolders are the classes), a manifest (.csv, .tsv, .jsonl), a video, a list of videos,
             or a :func:`listing`.
-        take: what is taken of each video: :class:`Clip`, :class:`Segments`, :class:`Every`, or :class:`Whole`, which is
-            all of it, or of the part that a manifest's ``start_s`` and ``end_s`` give; a number is the length of clips.
+        take: what is taken of each video: :class:`Clip`, :class:`Segments`, :class:`Every`, :class:`Spread`, or
+            :class:`Whole`, which is all of it, or of the part that a manifest's ``start_s`` and ``end_s`` give; a
+            number is the length of clips.
         output: color, dtype, size and crop of the frames; by default RGB uint8 at full size.
         decode: backend, stream, threads and indexes.
         device: "cpu", "cuda", "cuda:N", or "auto" for the first usable GPU, else the CPU.
@@ -497,6 +498,8 @@ def _sampler_of(take: VideoTake) -> Sampler:
     Raises:
         ParameterError: a field is out of bounds, or fields exclude one another.
     """
+    if isinstance(take, Spread):
+        return QwenFrames(fps=take.fps, min_count=take.min_count, max_count=take.max_count)
     if isinstance(take, Whole):
         return WholeSpans(stride=take.stride, fps=take.fps)
     own = ("clips_together", "repeats", "fill_value", "min_frames")
@@ -505,10 +508,10 @@ def _sampler_of(take: VideoTake) -> Sampler:
 
 def _checked_take(take: Any) -> VideoTake:
     taken = Clip(take) if isinstance(take, int) and not isinstance(take, bool) else take
-    if not isinstance(taken, (Clip, Segments, Every, Whole)):
+    if not isinstance(taken, (Clip, Segments, Every, Spread, Whole)):
         raise ParameterError(
             f"take is {described_type(take)}",
             source="videos",
-            allowed="Clip(length, …), Segments(count), Every(frames), Whole(), or a length",
+            allowed="Clip(length, …), Segments(count), Every(frames), Spread(fps), Whole(), or a length",
         )
     return taken

@@ -19,6 +19,7 @@ from ..errors import FrameRangeError, ParameterError, SeqpipeError, UnreadableSo
 from ..sampling import (
     EvenClips,
     MovingClips,
+    QwenFrames,
     RandomClips,
     RandomRateClips,
     RateWindows,
@@ -27,6 +28,7 @@ from ..sampling import (
     Windows,
 )
 from ..sampling.params import OnError
+from ..sampling.qwen import LEAST_FRAMES
 from ..video.convert.output import OutputSpec
 from ..video.engine.engine import Engine
 from ..video.index.cache import cache_directory, load_facts
@@ -344,7 +346,8 @@ class VideoSurvey:
                 words.append(f"{chosen} needs {_frames(distance + 1)}")
             else:
                 words.append(f"{chosen} at fps={rate:g} needs more than {distance / rate:g} s")
-        return " and ".join(words) or "a sample needs 1 frame"
+        needed = LEAST_FRAMES if isinstance(sampler, QwenFrames) else 1
+        return " and ".join(words) or f"a sample needs {_frames(needed)}"
 
 
 def _tabulate(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import seqpipe
-from seqpipe import Clip, Dataset, Patch, Segments, Whole, fn, ops
+from seqpipe import Clip, Dataset, Patch, Segments, Spread, Whole, fn, ops
 from seqpipe.parts import Labels
 from seqpipe.readers import Listing, Range
 from seqpipe.volume import save
@@ -91,6 +91,7 @@ MAKERS: dict[str, Callable[[], Dataset]] = {
     ).map(*_FLIPS),
     "segments": lambda: seqpipe.videos(listed(), Segments(3), shuffle=True).map(*_FLIPS),
     "whole": lambda: seqpipe.videos(parts_of(), Whole(stride=2), shuffle=True).map(*_FLIPS),
+    "spread": lambda: seqpipe.videos(parts_of(), Spread(fps=8.0, max_count=6), shuffle=True).map(*_FLIPS),
     "graph": lambda: seqpipe.videos(listed(), Clip(4, step=3), shuffle=True).graph(_branches),
     "views": lambda: seqpipe.videos(listed(), Clip(4, step=8)).views((32, 32), count=3).map(ops.Flip(p=0.5)),
     "patches": lambda: seqpipe.volumes(

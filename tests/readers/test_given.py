@@ -66,15 +66,26 @@ def dataset(call, name, value):
     elif call is seqpipe.Decode:
         made_of_it = seqpipe.videos([path], seqpipe.Clip(4), decode=seqpipe.Decode(**{name: value}))
     else:
-        first = {seqpipe.Clip: {"length": 4}, seqpipe.Segments: {"count": 2}, seqpipe.Every: {"frames": 9}}[
-            call
-        ]
+        needed = {
+            seqpipe.Clip: {"length": 4},
+            seqpipe.Segments: {"count": 2},
+            seqpipe.Every: {"frames": 9},
+        }
+        first = needed.get(call, {})
         made_of_it = seqpipe.videos([path], call(**{**first, name: value}))
     with made_of_it:
         repr(made_of_it)
 
 
-CALLS = (seqpipe.videos, seqpipe.listing, seqpipe.Clip, seqpipe.Segments, seqpipe.Every, seqpipe.Decode)
+CALLS = (
+    seqpipe.videos,
+    seqpipe.listing,
+    seqpipe.Clip,
+    seqpipe.Segments,
+    seqpipe.Every,
+    seqpipe.Spread,
+    seqpipe.Decode,
+)
 
 
 @pytest.mark.parametrize(("call", "name"), [(call, name) for call in CALLS for name in names(call)])

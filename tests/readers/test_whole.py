@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import OutputSpec, Patch, Whole, ops
+from seqpipe import OutputSpec, Patch, Spread, Whole, ops
 from seqpipe.errors import FrameRangeError, ParameterError
+from seqpipe.sampling import qwen_vl
 from tests.support.datasets import assert_resumes, files, shown
 
 ROWS = (("h264", 0, 3, 9, "a"), ("h264", 1, 10, 15, "b"), ("hevc", 2, 0, 7, "c"), ("h264", 3, 4, 24, "d"))
@@ -137,3 +138,19 @@ def test_folders_of_frames(tmp_path):
     with seqpipe.folders([tmp_path / "a", tmp_path / "b"], Whole(stride=2)).batch(2) as ds:
         (batch,) = ds
     assert [one.numpy()[:, 0, 0, 0].tolist() for one in batch["image"]] == [[0, 20], [0, 20, 40]]
+
+
+def test_frames_spread_by_the_duration_are_those_of_the_published_rule(segments):
+    with seqpipe.videos(segments, Spread(fps=12.0, max_count=8)) as ds:
+        for index, (_, _, first, end, _) in enumerate(ROWS):
+            wanted = (first + qwen_vl(end - first, 24.0, 12.0, max_frames=8)).tolist()
+            assert shown(ds.sample(index)["image"]) == ds.sample(index)["frames"].tolist() == wanted
+        assert sorted(len(one["frames"]) for one in map(ds.sample, range(4))) == [4, 4, 4, 8]
+    with pytest.raises(ParameterError, match=r"min_count=0 is not valid; allowed: a whole number"):
+        seqpipe.videos(segments, Spread(min_count=0))
+
+
+def test_one_frame_is_too_few_to_be_spread(tmp_path):
+    (tmp_path / "one.csv").write_text(f"path,start_s,end_s\n{files('h264')[0]},0,0.04\n")
+    with pytest.raises(ParameterError, match="the longest one has 1 frame, but a sample needs 2 frames"):
+        seqpipe.videos(tmp_path / "one.csv", Spread())
