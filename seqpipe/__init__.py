@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .dataset.fingerprint import Fingerprint, fingerprint
     from .dataset.infer import infer
     from .dataset.items import items
+    from .dataset.lerobot import lerobot
     from .dataset.options import Cache, Decode, Prepare
     from .dataset.prepared import prepared
     from .dataset.samples import Samples
@@ -106,6 +107,7 @@ __all__ = [
     "folders",
     "infer",
     "items",
+    "lerobot",
     "listing",
     "open",
     "operator",
@@ -156,6 +158,7 @@ _LAZY = {
     "folders": "dataset.videos",
     "infer": "dataset.infer",
     "items": "dataset.items",
+    "lerobot": "dataset.lerobot",
     "listing": "dataset.videos",
     "operator": "ops",
     "ops": "",

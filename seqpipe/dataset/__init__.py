@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .epoch import Epoch
     from .feed import feed
     from .items import items
+    from .lerobot import lerobot
     from .options import Cache, Decode, Prepare
     from .samples import Samples
     from .takes import Clip, Every, Grid, Patch, Segments, Spread, Whole
@@ -49,6 +50,7 @@ __all__ = [
     "feed",
     "folders",
     "items",
+    "lerobot",
     "listing",
     "videos",
     "volumes",
@@ -74,6 +76,7 @@ _LAZY = {
     "feed": "feed",
     "folders": "videos",
     "items": "items",
+    "lerobot": "lerobot",
     "listing": "videos",
     "videos": "videos",
     "volumes": "volumes",

@@ -207,7 +207,7 @@ def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any)
 
     Args:
         parts: values by name, after operators.
-        metadata: parts that follow from the index alone.
+        metadata: parts that follow from the index alone; its "index" replaces that of the samples.
         index: indices of the samples, or one index.
     """
     result = dict(parts)
@@ -228,7 +228,7 @@ def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any)
         known = {"label": lead.label} if is_clip or lead.label != -1 else {}
         known |= {"timestamps": lead.timestamps, "frames": lead.frames} if is_clip else {}
         known |= {column_part(name, taken): value for name, value in lead.fields.items()}
-    for name, value in {**known, **metadata, "index": index}.items():
+    for name, value in {**known, "index": index, **metadata}.items():
         result[f"column_{name}" if name in taken else name] = value  # a class beside a part of labels
     return result
 
