@@ -58,7 +58,7 @@ class _Camera(NamedTuple):
 class _Item(NamedTuple):
     """A sample before its frames are read: its rows for each key with times, its frames, and why it cannot be read."""
 
-    index: int
+    number: int
     episode: int
     padding: Mapping[str, BoolArray]
     rows: Mapping[str, IntArray]
@@ -126,7 +126,9 @@ class RobotSource:
             frame = sides.pop() if len(sides) == 1 else (None, None, None)
             count, layout = self._times_of(name), self.pixels.layout
             shape = (count, *frame) if count > 1 else frame
-            types[name] = Type("images", layout[count == 1 :], self.pixels.dtype, self.device, shape)
+            types[name] = Type(
+                "images", layout if count > 1 else layout[1:], self.pixels.dtype, self.device, shape
+            )
         for name, column in self.table.columns.items():
             dtype = column.dtype.name if column.dtype.kind != "O" else None
             lead = (len(self.offsets[name]),) if name in self.offsets else ()
@@ -277,7 +279,7 @@ class RobotSource:
             if errors and isinstance(errors[0], DeviceMemoryError):
                 raise errors[0]
             images = {name: one for name, one in read.items() if isinstance(one, Sequence)}
-            outcomes.append(errors[0] if errors else (item.index, self._sample(item, images)))
+            outcomes.append(errors[0] if errors else (item.number, self._sample(item, images)))
         return outcomes
 
     def _sample(self, item: _Item, images: Mapping[str, Sequence]) -> dict[str, Any]:
@@ -288,11 +290,11 @@ class RobotSource:
             data, layout = (one.data[0], one.layout[1:]) if single else (one.data, one.layout)
             parts[name] = Sequence(data, layout, one.source)
         for name, column in self.table.columns.items():
-            value = column[item.rows.get(name, item.index)]
+            value = column[item.rows.get(name, item.number)]
             is_text = column.dtype.kind == "O"
             parts[name] = (list(value) if name in item.rows else value) if is_text else np.asarray(value)
         parts |= {f"{name}_is_pad": flags for name, flags in item.padding.items()}
-        number = int(self.table.columns["task_index"][item.index])
+        number = int(self.table.columns["task_index"][item.number])
         return {**parts, "task": self.table.tasks.get(number, "")}
 
     def _lost(self, epoch: int, item: _Item, error: SeqpipeError) -> SampleOutcome:
@@ -306,7 +308,7 @@ class RobotSource:
         return found
 
     def _substitute(self, epoch: int, lost: _Item) -> SampleOutcome:
-        candidates = substitutes(self.seed, epoch, lost.index, self.size)
+        candidates = substitutes(self.seed, epoch, lost.number, self.size)
         episodes = np.searchsorted(self.table.bounds, candidates, side="right") - 1
         for candidate in distinct(candidates, episodes, lost.episode)[:_TRIES]:
             (outcome,) = self._outcomes(self.begin(self.plan(epoch, np.array([candidate])), stack=False))
@@ -339,7 +341,8 @@ def lerobot(
     float32 of shape (channels, height, width) in 0…1, or (times, channels, height, width) for several times; columns
     as float32, int64, bool or texts; ``…_is_pad`` for keys of ``delta_timestamps``; and ``task``. All cameras and times
     of a batch are decoded together, each frame once. Nothing is decoded yet; columns are read into memory, and videos
-    without an index are indexed on all threads. Columns of language annotations are not read.
+    without an index are indexed on all threads. Columns of language annotations are not read. Operators of
+    :meth:`Dataset.map` draw once for all cameras, which then have one size and number of times.
 
     Args:
         root: the folder with ``meta``, ``data`` and ``videos``.

@@ -187,7 +187,7 @@ class RobotFiles:
         else:
             numbers["episode_chunk"] = episode // int(self.info.get("chunks_size", 1000))
         try:
-            return self.root / self.info[template].format(**numbers, **fields)
+            return self.root / str(self.info[template]).format(**numbers, **fields)
         except (KeyError, IndexError, AttributeError, ValueError) as error:
             raise ManifestError(
                 f"{template}={self.info.get(template)!r} is not valid",
