@@ -1,6 +1,6 @@
 """Files of LeRobot data sets of versions 2.1 and 3.0: metadata, columns of the frames, and shards of video.
 
-Sources: the package lerobot, v0.3.3 for version 2.1 and v0.6.1 for version 3.0, and its page "LeRobotDataset v3.0".
+Sources: the package lerobot, tag v0.3.3 (b883328e) for version 2.1 and commit 7427f318 for version 3.0.
 """
 
 from __future__ import annotations
