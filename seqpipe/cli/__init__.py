@@ -1,4 +1,4 @@
-"""The command line: ``seqpipe probe``, ``index``, ``export``, ``flow``, ``view`` and ``doctor``.
+"""The command line: the commands of ``seqpipe --help``.
 
 ``commands`` holds a module for each command, ``export`` runs exports, ``plan`` plans them, ``output`` writes files,
 ``job`` has locks and ``--resume``, ``input`` finds sources, ``terminal`` has options and messages; ``app`` is the

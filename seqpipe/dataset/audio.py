@@ -30,7 +30,7 @@ from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSou
 __all__ = ["AudioClips", "AudioSpec"]
 
 _PART: Final = "audio"
-_OPEN_FILES, _TRIES = 64, 16
+_OPEN_FILES = 64
 _RATE = Param(name="sample_rate", doc="Samples per second of each channel", lo=1, hi=768_000, unit="Hz")
 _CHANNELS = Param(name="channels", doc="Number of channels", lo=1, hi=8, unit="channels")
 _LENGTH = Param(name="length", doc="Samples of each clip", lo=1, unit="samples", optional=True)
@@ -351,7 +351,7 @@ class AudioClips:
         candidates = substitutes(self.seed, epoch, index, self.size)
         videos = np.asarray(self.metadata(candidates)["video"])
         lost = int(np.asarray(self.metadata(np.array([index]))["video"])[0])
-        for candidate in distinct(candidates, videos, lost)[:_TRIES]:
+        for candidate in distinct(candidates, videos, lost):
             plan = self.clips.plan(epoch, np.array([candidate]), heads)
             (outcome,) = self.clips.finish(self.clips.begin(plan, stack=False)).outcomes
             if isinstance(outcome, tuple):

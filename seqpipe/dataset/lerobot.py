@@ -38,7 +38,6 @@ __all__ = ["RobotSource", "lerobot"]
 _TOLERANCE: Final = Param(
     name="tolerance_s", doc="Largest distance of a frame from its time", kind=float, lo=0, hi=1e6, unit="s"
 )
-_TRIES: Final = 16
 _PLAIN_OUTPUT: Final = OutputSpec(dtype="float32", layout="FCHW")  # as LeRobot gives them
 _OUTSIDE: Final = -1
 
@@ -310,7 +309,7 @@ class RobotSource:
     def _substitute(self, epoch: int, lost: _Item) -> SampleOutcome:
         candidates = substitutes(self.seed, epoch, lost.number, self.size)
         episodes = np.searchsorted(self.table.bounds, candidates, side="right") - 1
-        for candidate in distinct(candidates, episodes, lost.episode)[:_TRIES]:
+        for candidate in distinct(candidates, episodes, lost.episode):
             (outcome,) = self._outcomes(self.begin(self.plan(epoch, np.array([candidate])), stack=False))
             if not isinstance(outcome, SeqpipeError):
                 return outcome

@@ -478,7 +478,7 @@ class _Sampling:
         """Return the data set of listed videos, after looking at all of them."""
         if not len(listed):
             raise ParameterError("the listing is empty", source=name, allowed="at least one video")
-        self.book.passed_over(listed.passed_over)
+        self.book.skipped(listed.skipped)
         catalog = survey.catalog(listed, engine.get())
         if warning := survey.warning(len(listed.entries)):
             warn_caller(warning)

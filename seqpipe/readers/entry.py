@@ -53,20 +53,20 @@ class Listing:
     Attributes:
         entries: the videos, in the order of the dataset.
         classes: class names; a name's position is its label. Empty if labels are plain integers.
-        passed_over: number of files of a folder that are not videos, by file extension.
+        skipped: number of files of a folder that are not videos, by file extension.
         label_type: type of the labels; see :mod:`seqpipe.readers.labels`.
         width: number of classes, or length of a label vector; 0 for other types of labels.
     """
 
     entries: tuple[Entry, ...]
     classes: tuple[str, ...] = ()
-    passed_over: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
     label_type: LabelType = "class"
     width: int = 0
 
     @classmethod
     def of(
-        cls, entries: Iterable[Entry], labels: LabelParser, passed_over: Mapping[str, int] | None = None
+        cls, entries: Iterable[Entry], labels: LabelParser, skipped: Mapping[str, int] | None = None
     ) -> Listing:
         """Return a listing of entries whose labels were parsed by ``labels``.
 
@@ -89,7 +89,7 @@ class Listing:
                     source=odd.name,
                     allowed="vectors of one length",
                 )
-        return cls(entries, labels.classes, dict(passed_over or {}), labels.label_type, width)
+        return cls(entries, labels.classes, dict(skipped or {}), labels.label_type, width)
 
     def __repr__(self) -> str:
         kind = "" if self.label_type == "class" else f", label_type={self.label_type!r}"
@@ -126,8 +126,8 @@ class Listing:
                     allowed="listings whose labels have the same meaning",
                     advice="Create both with the same classes=[…]",
                 )
-        passed = Counter(self.passed_over) + Counter(other.passed_over)
-        return replace(self, entries=self.entries + other.entries, passed_over=dict(passed))
+        passed = Counter(self.skipped) + Counter(other.skipped)
+        return replace(self, entries=self.entries + other.entries, skipped=dict(passed))
 
     def where(self, keep: Callable[[Entry], bool]) -> Listing:
         """Return a listing of the entries for which a function is true, in their order."""

@@ -23,8 +23,6 @@ from .selection import SampleRequest, Selection
 
 __all__ = ["FetchedSamples", "Fetcher", "Pair", "Pending", "begin_together"]
 
-_TRIES = 16
-
 
 Pair: TypeAlias = tuple[SampleRequest, Sequence]
 """A sample's request and its decoded sequence."""
@@ -188,7 +186,7 @@ class Fetcher:
     def _substitute(self, epoch: int, lost: SampleRequest) -> Pair | None:
         selection = self.selection
         candidates = substitutes(selection.seed, epoch, lost.index, selection.total)
-        for candidate in distinct(candidates, selection.videos_of(candidates), lost.video)[:_TRIES].tolist():
+        for candidate in distinct(candidates, selection.videos_of(candidates), lost.video).tolist():
             group = self._grouped(*self._resolve(epoch, np.array([candidate])), epoch)
             ((sample,), (output,)) = group.samples, group.outputs
             if group.failed or group.broken:

@@ -63,7 +63,7 @@ class Report:
         used: number of these that have samples.
         samples: samples of an epoch over all ranks.
         losses: one entry for each source and fate, in order of first occurrence.
-        passed_over: number of files in ``file_root`` that are not videos, by file extension.
+        skipped: number of files in ``file_root`` that are not videos, by file extension.
         unit: ``"videos"`` or ``"volumes"``.
     """
 
@@ -71,7 +71,7 @@ class Report:
     used: int
     samples: int
     losses: tuple[Loss, ...] = ()
-    passed_over: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
     unit: str = "videos"
 
     @property
@@ -86,7 +86,7 @@ class Report:
         head = f"Report({self.used} of {self.listed} {self.unit}, {self.samples} samples"
         for fate, count in self.counts.items():
             head += f"; {count} × {fate}"
-        head += f"; passed over: {SkippedFiles(self.passed_over)}" if self.passed_over else ""
+        head += f"; passed over: {SkippedFiles(self.skipped)}" if self.skipped else ""
         lines = [f"  {loss}" for loss in self.losses[:_SHOWN]]
         if len(self.losses) > _SHOWN:
             lines.append(f"  … and {len(self.losses) - _SHOWN} more in .losses")
@@ -122,9 +122,9 @@ class ReportBook:
         """Record the number of sources and samples."""
         self.report = replace(self.report, listed=listed, used=used, samples=samples, unit=self.unit)
 
-    def passed_over(self, endings: dict[str, int]) -> None:
+    def skipped(self, endings: dict[str, int]) -> None:
         """Record the number of files that are not videos, by file extension."""
-        self.report = replace(self.report, passed_over=endings)
+        self.report = replace(self.report, skipped=endings)
 
     def so_far(self) -> Report:
         """Return the report with all losses so far."""

@@ -29,6 +29,7 @@ History: TypeAlias = tuple[tuple[int, int], ...]
 _RUN: Final = 32  # neighbors that stay together without shuffle, so that not all ranks open every file
 _PATCH_DRAWS: Final = 6
 _CANDIDATES: Final = 64  # random samples that a substitute is looked for among
+_MAX_SUBSTITUTES: Final = 16  # substitutes that are tried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,12 +346,12 @@ def distinct(candidates: IntArray, files: IntArray, lost: int) -> IntArray:
         lost: number of the file that cannot be read.
 
     Returns:
-        First one sample of each other file, then the rest.
+        First one sample of each other file, then the rest; at most sixteen.
     """
     first = np.zeros(len(candidates), dtype=np.bool_)
     first[np.unique(files, return_index=True)[1]] = True
     first &= files != lost
-    return np.concatenate([candidates[first], candidates[~first]])
+    return np.concatenate([candidates[first], candidates[~first]])[:_MAX_SUBSTITUTES]
 
 
 def joined_history(pairs: Seq[Seq[int]]) -> History:

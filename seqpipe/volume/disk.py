@@ -30,7 +30,7 @@ CACHE_COMPRESSION: Final = choice("compression", "Compression of cached volumes"
 _VERSION: Final = 4
 _ENDINGS: Final = {"none": ".npy", "lz4": ".b2nd"}
 _CHUNK: Final = 64
-_KEPT: Final = ("frames", "timestamps", "header")
+_STORED_FACTS: Final = ("frames", "timestamps", "header")
 _LENGTH: Final = 8  # bytes at the end with the length of the metadata before them
 
 _log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class DiskCache:
                 path.touch()  # marks it as recently used
             affine = None if facts["affine"] is None else np.array(facts["affine"])
             scale = None if facts["scale"] is None else tuple(facts["scale"])
-            kept = {name: facts[name] for name in _KEPT}
+            kept = {name: facts[name] for name in _STORED_FACTS}
             return Sequence(data, facts["layout"], facts["source"], affine=affine, scale=scale, **kept)
         except Exception as error:
             # NumPy, JSON and blosc2 raise various errors for damaged files

@@ -75,7 +75,9 @@ def test_the_transform_is_the_cosine_transform():
     """To one part of eight of a level, the unit of its coefficients, and back to less than a level."""
     rng = np.random.default_rng(0)
     x = rng.integers(-128, 128, (8, 8, 400)).astype(np.int32)
-    found = jpeg._frequencies(jpeg._frequencies(x, -jpeg._KEPT).swapaxes(0, 1), jpeg._KEPT).swapaxes(0, 1)
+    found = jpeg._frequencies(
+        jpeg._frequencies(x, -jpeg._EXTRA_BITS).swapaxes(0, 1), jpeg._EXTRA_BITS
+    ).swapaxes(0, 1)
     wanted = fft.dctn(x.astype(np.float64), axes=(0, 1), norm="ortho") * 8
     assert np.abs(found - wanted).max() < 1.5
     assert abs((found - wanted).mean()) < 0.03

@@ -384,7 +384,7 @@ def test_files_of_a_folder_that_are_passed_over_are_counted(tmp_path):
         (tmp_path / name).write_bytes(b"")
     listing = list_folder(str(tmp_path), LabelParser(None))
     assert [entry.key for entry in listing.entries] == ["cat/a.264", "dog/c.ivf"]
-    assert listing.passed_over == {".txt": 1, ".jpg": 1, ".csv": 1}
+    assert listing.skipped == {".txt": 1, ".jpg": 1, ".csv": 1}
     (tmp_path / "cat" / "a.264").unlink()
     with pytest.raises(
         UnreadableSourceError, match=r"class folder 'cat', only 1 other file \(\.txt 1\); allowed"

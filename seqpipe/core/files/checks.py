@@ -20,8 +20,8 @@ VERIFY: Final = "SEQPIPE_VERIFY"
 _POLYNOMIAL: Final = 0x82F63B78
 _BLOCK: Final = 512
 """Bytes of a block; its table takes half a MiB, which a processor's cache holds."""
-_FEW: Final = 16
-_TOGETHER: Final = 256
+_MAX_BYTEWISE: Final = 16
+_BLOCKS_AT_ONCE: Final = 256
 
 
 def verifies() -> bool:
@@ -44,7 +44,7 @@ def crc32c(data: Any) -> int:
     raw = np.frombuffer(data, np.uint8)
     bytewise, contributions, joined = _tables()
     crc, first = 0xFFFFFFFF, len(raw) % _BLOCK
-    if first < _FEW:
+    if first < _MAX_BYTEWISE:
         for byte in raw[:first].tolist():
             crc = bytewise[(crc ^ byte) & 0xFF] ^ crc >> 8
     else:
@@ -53,8 +53,8 @@ def crc32c(data: Any) -> int:
         (crc,) = _of_blocks(head, contributions[-first:])
     blocks = raw[first:].reshape(-1, _BLOCK)
     low, second, third, high = joined
-    for start in range(0, len(blocks), _TOGETHER):
-        for own in _of_blocks(blocks[start : start + _TOGETHER], contributions):
+    for start in range(0, len(blocks), _BLOCKS_AT_ONCE):
+        for own in _of_blocks(blocks[start : start + _BLOCKS_AT_ONCE], contributions):
             crc = low[crc & 255] ^ second[crc >> 8 & 255] ^ third[crc >> 16 & 255] ^ high[crc >> 24] ^ own
     return crc ^ 0xFFFFFFFF
 

@@ -118,7 +118,7 @@ def reading_zip(source: str, fact: str = "the archive is damaged") -> Iterator[N
         zlib.error,
         EOFError,
         OSError,
-        RuntimeError,  # of which NotImplementedError is one
+        RuntimeError,  # an encrypted member; as NotImplementedError, a method of compression
         ValueError,
         KeyError,
         IndexError,

@@ -20,7 +20,7 @@ from .op import Op
 
 __all__ = ["Group", "call_of", "function_of", "functions", "operator", "own_operator", "stub", "table"]
 
-_KEPT: Final = 4096  # operators that are cached for calls with constant arguments
+_MAX_CACHED_OPERATORS: Final = 4096  # operators that are cached for calls with constant arguments
 _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
 _operators: dict[Any, Op] = {}
 _functions: dict[str, Any] = {}
@@ -176,7 +176,7 @@ def _operator(cls: type[Op], arguments: dict[str, Any]) -> Op:
     key = cls, tuple(arguments), values, kinds
     operator = _operators.get(key)
     if operator is None:
-        if len(_operators) >= _KEPT:
+        if len(_operators) >= _MAX_CACHED_OPERATORS:
             _operators.clear()
         operator = _operators[key] = cls(**arguments)
     return operator

@@ -50,7 +50,7 @@ __all__ = [
 
 _MOST_PIXELS: Final = 2**31 - 1  # of an image: kernels count pixels by int
 _KERNEL_DTYPES: Final = frozenset(map(np.dtype, KERNEL_DTYPES))
-_KEPT: Final = 64  # forms of arrays that an operator caches
+_MAX_CACHED_FORMS: Final = 64  # forms of arrays that an operator caches
 
 
 class ArrayForm(NamedTuple):
@@ -163,7 +163,7 @@ def as_input(op: Declaration, value: Any, layout: str | None) -> CallInput:
         form = None
     if form is None:
         form = _form(op, array, layout)
-        if len(forms) >= _KEPT:
+        if len(forms) >= _MAX_CACHED_FORMS:
             forms.clear()
         forms[key] = form
     if affines and form.view.is_series:

@@ -37,7 +37,7 @@ _TO_RGB: Final = ((0, 91881), (-22554, -46802), (116130, 0))
 _HALF: Final = 1 << 15
 _OFFSETS: Final = (_HALF, (128 << 16) + _HALF - 1, (128 << 16) + _HALF - 1)
 _BITS: Final = 13  # fraction bits of the factors of the transform
-_KEPT: Final = 2  # additional bits between its two passes
+_EXTRA_BITS: Final = 2  # additional bits between its two passes
 
 
 class JpegCompressionDistortion(Op):
@@ -157,12 +157,12 @@ def _squeezed(x: Array, steps: Array) -> Array:
     apart = (
         (x - 128).reshape(frames, height // 8, 8, width // 8, 8).transpose(4, 2, 0, 1, 3).reshape(8, 8, -1)
     )
-    result = _frequencies(_frequencies(apart, -_KEPT).swapaxes(0, 1), _KEPT)
+    result = _frequencies(_frequencies(apart, -_EXTRA_BITS).swapaxes(0, 1), _EXTRA_BITS)
     step = steps.reshape(8, 8, 1)
     # coefficients are scaled by 8, and halves are rounded away from 0
     sizes = (np.abs(result) + 4 * step) // (8 * step) * step
     result = np.where(result < 0, -sizes, sizes)
-    result = _values_of(_values_of(result, _BITS - _KEPT).swapaxes(0, 1), _BITS + _KEPT + 3)
+    result = _values_of(_values_of(result, _BITS - _EXTRA_BITS).swapaxes(0, 1), _BITS + _EXTRA_BITS + 3)
     result = result.reshape(8, 8, frames, height // 8, width // 8).transpose(2, 3, 1, 4, 0).reshape(x.shape)
     return (result + 128).clip(0, 255)
 
@@ -192,7 +192,7 @@ def _frequencies(x: Array, passed: int) -> Array:
 
 def _weights() -> Array:
     """Return the transform as an integer matrix in units of 2⁻¹³, with a row for each frequency."""
-    return _frequencies(np.eye(8, dtype=np.int32) << (_BITS - _KEPT), -_KEPT)
+    return _frequencies(np.eye(8, dtype=np.int32) << (_BITS - _EXTRA_BITS), -_EXTRA_BITS)
 
 
 def _values_of(x: Array, bits: int) -> Array:

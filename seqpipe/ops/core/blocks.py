@@ -39,7 +39,7 @@ Values = TypeVar("Values", bound=SimpleNamespace)
 
 UNMOVED: Final = np.eye(3)[None]
 """Matrix of the identity mapping, ``(1, 3, 3)``."""
-_KEPT: Final = 64  # specs whose constant parameters an operator caches
+_MAX_CACHED_SPECS: Final = 64  # specs whose constant parameters an operator caches
 _OUTCOMES: Final = 4096  # outcomes that an operator caches; the parameters of one take less than 2 KiB
 _UNKNOWN: Final = np.empty(0)  # marks a row that is not cached
 
@@ -250,7 +250,7 @@ def constant_of(op: Declaration, spec: Spec, *, acts: bool = True) -> ConstantRo
         _derive(op, rows, [spec], [0, 1])
         rows = with_acts(op, rows, acts and op.p > 0)
         rows.flags.writeable = False
-        if len(cached) >= _KEPT:
+        if len(cached) >= _MAX_CACHED_SPECS:
             cached.clear()
         constant = cached[spec, acts] = ConstantRows(rows, values_of_all(rows), op.extent(rows, spec))
     return constant
@@ -279,7 +279,7 @@ def _prepared_row(op: Declaration, spec: Spec) -> npt.NDArray[Any] | None:
         row = op.template.copy() if known else None
         if row is not None:
             _derive(op, row, [spec], [0, 1])
-        if len(cached) >= _KEPT:
+        if len(cached) >= _MAX_CACHED_SPECS:
             cached.clear()
         cached[spec] = row  # only when complete: derive() may raise, and other threads read the cache
     return row

@@ -29,7 +29,7 @@ __all__ = ["BatchSampled", "Outcome", "alike", "draw", "indices_of", "sampled", 
 
 Outcome: TypeAlias = tuple[tuple[float, ...], ...]
 
-_FEW: Final = 2  # up to so many samples, one generator each is faster than arrays
+_MAX_SEPARATE_DRAWS: Final = 2  # up to so many samples, one generator each is faster than arrays
 _LAST: Final = 1 - 2.0**-53  # the greatest number that a generator returns
 
 
@@ -108,7 +108,7 @@ def draw(
     if ranges is not None:
         numbers = draw_steps(op.seed, op.stream_name, epoch, indices, ranges.steps)
         return ranges.write(rows, numbers, op.p)
-    if len(specs) > _FEW and _can_draw_together(op) and alike(specs):
+    if len(specs) > _MAX_SEPARATE_DRAWS and _can_draw_together(op) and alike(specs):
         try:
             return _drawn_together(op, rows, specs, BatchGenerator(op.seed, op.stream_name, epoch, indices))
         except DivergedStreamsError:

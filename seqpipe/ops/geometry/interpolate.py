@@ -29,7 +29,7 @@ KINDS: Final = ("nearest", "linear", "cubic")
 """Interpolations; the index is their number in the kernel."""
 
 _WORK: Final = struct.Struct("2Q11q10d")  # as in warp.c
-_FAR: Final = np.float32(1 << 24)  # limit of coordinates, so that their integers fit 32 bits
+_MAX_COORDINATE: Final = np.float32(1 << 24)  # limit of coordinates, so that their integers fit 32 bits
 
 
 def coordinates_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Array, Float32Array]:
@@ -46,7 +46,10 @@ def coordinates_of(matrix: Float32Array, height: int, width: int) -> tuple[Float
     m = matrix
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         x, y, divisor = (m[i, 0] * column + m[i, 1] * line + m[i, 2] for i in range(3))
-        along, down = (np.fmin(np.fmax(coordinates / divisor, -_FAR), _FAR) for coordinates in (x, y))
+        along, down = (
+            np.fmin(np.fmax(coordinates / divisor, -_MAX_COORDINATE), _MAX_COORDINATE)
+            for coordinates in (x, y)
+        )
     return along, down
 
 

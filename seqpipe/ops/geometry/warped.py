@@ -33,7 +33,7 @@ _SMALL: Final = 1 << 12  # up to so many pixels, coordinates are cached for seve
 _SHIFTS: Final = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]  # other elements of a matrix that only shifts
 _SIDE: Final = 32766  # greatest side that OpenCV supports
 _CHANNELS: Final = 4  # most channels that OpenCV supports
-_FAR: Final = 1 << 22  # up to so many pixels, float32 is exact for pixel centers
+_MAX_EXACT_CENTER: Final = 1 << 22  # up to so many pixels, float32 is exact for pixel centers
 _ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
 
 
@@ -143,7 +143,7 @@ def _shift_of(mapping: Mapping) -> tuple[int, int] | None:
     """Return the columns and rows of a map that shifts by whole pixels; None for any other map."""
     across, down, last = mapping.matrix.tolist()
     left, top = across[2], down[2]
-    moves = [*across[:2], *down[:2], *last] == _SHIFTS and max(abs(left), abs(top)) < _FAR
+    moves = [*across[:2], *down[:2], *last] == _SHIFTS and max(abs(left), abs(top)) < _MAX_EXACT_CENTER
     return (int(left), int(top)) if moves and left.is_integer() and top.is_integer() else None
 
 

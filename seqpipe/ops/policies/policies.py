@@ -38,7 +38,7 @@ __all__ = ["AutoAugment", "DrawnStep", "RandAugment", "TrivialAugmentWide"]
 
 _SAMPLE: Final = Spec(1, 1, 1, 3, "uint8")  # sampled steps do not depend on the sample
 _TRANSLATIONS: Final = ("translate_x", "translate_y")
-_KEPT: Final = 4096  # cached acts of a policy; the parameters of one take less than 1 KiB
+_MAX_CACHED_STEPS: Final = 4096  # cached acts of a policy; the parameters of one take less than 1 KiB
 Values: TypeAlias = dict[str, Any]
 
 
@@ -274,7 +274,7 @@ class _Policy(BatchSampled, Geometry, register=False):
         plan = self._plans.get(key)
         if plan is None:
             plan = self._steps(self._chosen(p), spec)
-            if len(self._plans) >= _KEPT:
+            if len(self._plans) >= _MAX_CACHED_STEPS:
                 self._plans.clear()
             self._plans[key] = plan
         return plan
@@ -311,7 +311,7 @@ class _Policy(BatchSampled, Geometry, register=False):
         name, magnitude = key[0]
         values = STEPS[name].values(magnitude * self._size_of(name, spec), spec)
         result = _BoundStep(self._operators[name], values, spec)
-        if len(self._bound_steps) >= _KEPT:
+        if len(self._bound_steps) >= _MAX_CACHED_STEPS:
             self._bound_steps.clear()
         self._bound_steps[key] = result
         return result

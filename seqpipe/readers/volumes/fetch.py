@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from .options import Cache, Grid, Whole
 
 __all__ = ["CaseCache", "CropOfPatches", "PatchSample", "PatchSelection", "VolumeFetcher", "VolumeOutcome"]
 
-_TRIES: Final = 16
 
 VolumeOutcome: TypeAlias = "tuple[int, dict[str, Sequence]] | SeqpipeError | None"
 """A sample's index and parts by name; the error to raise; or None for a sample that is left out."""
@@ -459,7 +458,7 @@ class VolumeFetcher:
             return None
         selection = self.selection
         candidates = substitutes(selection.seed, sample.epoch, sample.index, selection.total)
-        for index in distinct(candidates, selection.volumes_of(candidates), sample.volume)[:_TRIES].tolist():
+        for index in distinct(candidates, selection.volumes_of(candidates), sample.volume).tolist():
             other = selection.sample(index, sample.epoch)
             if not isinstance(result := self._cut(other, crop), SeqpipeError):
                 self.book.note(sample.source, "sample substituted", error)

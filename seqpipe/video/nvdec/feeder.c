@@ -1,7 +1,7 @@
 /* Feeder of the driver's parser: feeds a few dozen packets and maps their frames in one call without the GIL.
  *
- * The C version of callbacks.py, which explains each step and is tested by the same tests. All functions that may wait
- * for the GPU are called from here, so the GIL is released once for a few dozen packets, not several times for each.
+ * All functions that may wait for the GPU are called from here, so the GIL is released once for a few dozen packets,
+ * not several times for each.
  * The driver's functions are passed as pointers: the file compiles without CUDA.
  */
 #include <stdint.h>

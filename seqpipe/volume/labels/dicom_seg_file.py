@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +43,7 @@ def save_dicom_seg(
         BackendError: highdicom is not installed.
         OutputError: the file cannot be written.
     """
-    try:
-        import highdicom
-        import pydicom
-        from highdicom.sr.coding import CodedConcept
-    except ImportError as error:
-        raise BackendError(
-            "highdicom is not installed",
-            source=os.fspath(path),
-            advice="Install it: pip install 'seqpipe[highdicom]'",
-        ) from error
+    highdicom, pydicom = _packages(os.fspath(path))
     with VolumeReader(series) as reader:
         info = reader.info
     sources, data = _slices(pydicom, os.fspath(series)), to_numpy(labels.data)
@@ -66,19 +57,6 @@ def save_dicom_seg(
         )
     if not names or any(not 0 < number < 1 << 16 for number in names):
         raise ParameterError(f"names={dict(names)!r} is not valid", allowed="labels from 1 → names")
-    family = CodedConcept("123110", "DCM", "Artificial Intelligence")
-    tissue = CodedConcept("85756007", "SCT", "Tissue")
-    segments = [
-        highdicom.seg.SegmentDescription(
-            number,
-            name,
-            tissue,
-            tissue,
-            highdicom.seg.SegmentAlgorithmTypeValues.AUTOMATIC,
-            highdicom.AlgorithmIdentificationSequence("seqpipe", family, "1"),
-        )
-        for number, name in enumerate(names.values(), 1)
-    ]
     masks = np.stack([data[..., 0] == number for number in names], axis=-1).astype(np.uint8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about unusual values of the source's fields
@@ -86,7 +64,7 @@ def save_dicom_seg(
             sources,
             masks,
             highdicom.seg.SegmentationTypeValues.BINARY,
-            segments,
+            _segments(highdicom, names.values()),
             highdicom.UID(),
             int(sources[0].get("SeriesNumber") or 0) + 100,
             highdicom.UID(),
@@ -102,6 +80,36 @@ def save_dicom_seg(
             file.save_as(part)
     except OSError as error:
         raise OutputError(f"cannot be written ({error.strerror})", source=os.fspath(path)) from error
+
+
+def _packages(path: str) -> tuple[Any, Any]:
+    """Return the packages highdicom and pydicom.
+
+    Raises:
+        BackendError: highdicom, which needs pydicom, is not installed.
+    """
+    try:
+        import highdicom
+        import pydicom
+    except ImportError as error:
+        raise BackendError(
+            "highdicom is not installed", source=path, advice="Install it: pip install 'seqpipe[highdicom]'"
+        ) from error
+    return highdicom, pydicom
+
+
+def _segments(highdicom: Any, names: Iterable[str]) -> list[Any]:
+    """Describe the segments 1, 2, … as tissue that a program has found."""
+    code = highdicom.sr.CodedConcept
+    program = highdicom.AlgorithmIdentificationSequence(
+        "seqpipe", code("123110", "DCM", "Artificial Intelligence"), "1"
+    )
+    automatic = highdicom.seg.SegmentAlgorithmTypeValues.AUTOMATIC
+    tissue = code("85756007", "SCT", "Tissue")
+    return [
+        highdicom.seg.SegmentDescription(number, name, tissue, tissue, automatic, program)
+        for number, name in enumerate(names, 1)
+    ]
 
 
 def _slices(pydicom: Any, folder: str) -> list[Any]:
