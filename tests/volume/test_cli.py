@@ -157,14 +157,14 @@ def test_resume_goes_on_and_keeps_what_is_whole(run, folder, tmp_path):
         manifest,
     )
     run(*arguments)
-    before = manifest.read_text()
+    before = manifest.read_text("utf-8")
     assert "exists already" in run(*arguments, code=2).stderr
     (tmp_path / "out/a/000002.jpg").unlink()
     times = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "out/a").iterdir()}
     assert "4 kept" in run(*arguments, "--resume").stderr
     assert len(names(tmp_path / "out")) == 5
     assert {n: (tmp_path / "out/a" / n).stat().st_mtime_ns for n in times} == times
-    assert sorted(before.splitlines()) == sorted(manifest.read_text().splitlines())
+    assert sorted(before.splitlines()) == sorted(manifest.read_text("utf-8").splitlines())
     # other pixels: nothing is replaced, unless it is asked for
     assert (
         "--window was not given and is 0,10" in run(*arguments, "--resume", "--window", "0,10", code=2).stderr
@@ -179,7 +179,7 @@ def test_damaged_volumes_are_named_and_the_rest_is_exported(run, folder, tmp_pat
         "export", folder, "--out", tmp_path / "out", "--num", "2", "--manifest", tmp_path / "m.jsonl", code=1
     )
     assert "the file ends after" in result.stderr
-    rows = lines((tmp_path / "m.jsonl").read_text())
+    rows = lines((tmp_path / "m.jsonl").read_text("utf-8"))
     assert [row["status"] for row in rows].count("failed") == 1
     assert names(tmp_path / "out") == [
         "a/000000.jpg",
@@ -252,7 +252,7 @@ def test_many_volumes_at_once_give_the_files_of_one_by_one(run, tmp_path):
             manifest,
         )
     assert names(tmp_path / "o1") == names(tmp_path / "o3")
-    rows = [sorted(map(str, lines((tmp_path / f"{jobs}.jsonl").read_text()))) for jobs in (1, 3)]
+    rows = [sorted(map(str, lines((tmp_path / f"{jobs}.jsonl").read_text("utf-8")))) for jobs in (1, 3)]
     assert rows[0] == rows[1]
     assert len(rows[0]) == 20
 
@@ -289,7 +289,7 @@ def test_all_volumes_of_a_series_become_pictures_with_their_number(run, series, 
             picture = cv2.imread(str(out / f"bold/{volume:03d}_{depth:06d}.png"))[..., 0]
             meant = np.rint(SERIES[volume, depth, ..., 0] / 2000 * 255)
             assert np.abs(picture.astype(float) - meant).max() <= 1
-    rows = [json.loads(line) for line in manifest.read_text().splitlines()]
+    rows = [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
     assert sorted((row["sequence"], row["frame"]) for row in rows) == [
         (v, d) for v in range(3) for d in range(4)
     ]
@@ -359,7 +359,7 @@ def test_what_pictures_leave_out_of_a_voxel_is_said(run, tmp_path, channels, sai
 def test_a_page_of_a_series_says_which_volume_it_shows(run, series, tmp_path):
     result = run("view", series, "--out", tmp_path / "page.html", "--time", "1")
     assert "shown is volume 1 of 3" in result.stderr
-    assert "shown is volume 1 of 3" in (tmp_path / "page.html").read_text()
+    assert "shown is volume 1 of 3" in (tmp_path / "page.html").read_text("utf-8")
     page = seqpipe.view.show(seqpipe.open(series).sequence(), time=2)
     assert page.panels[0].notes[0] == "shown is volume 2 of 3"
 
@@ -377,7 +377,7 @@ def test_one_of_two_series_is_chosen_on_the_command_line(run, tmp_path):
         run(*command, "--series", "1.2.3.4")
     assert "5×" in run("probe", folder, "--series", "1.2.3.4").stdout
     assert len(names(out)) == 5
-    assert "scout" in page.read_text()
+    assert "scout" in page.read_text("utf-8")
     assert "5 kept" in run(*commands[1], "--series", "1.2.3.4", "--resume").stderr
 
 
