@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, Protocol
 
+from ..core.files.file_system import file_system
 from ..core.param import check_path
 from ..core.whole_file import open_new, replacing
-from ..errors import BackendError, OutputError, ParameterError, SeqpipeError
+from ..errors import OutputError, ParameterError, SeqpipeError
 from .encoders import Content
 from .files import output_errors, temporary_path, write_whole
 
@@ -159,18 +160,8 @@ class ObjectFolder:
     """
 
     def __init__(self, url: str) -> None:
-        import fsspec
-
         self.url = url.rstrip("/")
-        try:
-            self._fs, self._root = fsspec.core.url_to_fs(self.url)
-        except (ImportError, ValueError) as error:
-            extra = url.partition("://")[0].rpartition("::")[2]
-            raise BackendError(
-                f"no package for {extra}:// is installed ({error})",
-                source=url,
-                advice=f"Install it: pip install 'seqpipe[{extra}]', or the fsspec package for this protocol",
-            ) from error
+        self._fs, self._root = file_system(self.url)
 
     @property
     def place(self) -> str:

@@ -18,6 +18,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO, TypeAlias, Union, cast
 from urllib.parse import unquote
 
+from ...core.files.file_system import file_system
 from ...core.finalizers import Finalizer
 from ...core.forks import reset_after_fork
 from ...core.limits import DOWNLOAD_GIB
@@ -358,19 +359,12 @@ class _Remote(Source):
 
     def _connect(self) -> dict[str, Any]:
         """Open the file system, and return its details of the object."""
-        import fsspec
-
         url = self.name
         try:
-            self._fs, self._path = fsspec.core.url_to_fs(url)
+            self._fs, self._path = file_system(url)
             details: dict[str, Any] = self._fs.info(self._path)
-        except (ImportError, ValueError) as error:
-            extra = url.partition("://")[0].rpartition("::")[2]
-            raise BackendError(
-                f"no package for {extra}:// is installed ({error})",
-                source=url,
-                advice=f"Install it: pip install 'seqpipe[{extra}]', or the fsspec package for this protocol",
-            ) from error
+        except BackendError:
+            raise
         except FileNotFoundError as error:
             # fsspec takes a host that cannot be connected to for a missing file, also where asyncio starts no thread
             reason = error.__cause__

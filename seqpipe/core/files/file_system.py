@@ -1,0 +1,29 @@
+"""The fsspec file system of a URL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import BackendError
+
+__all__ = ["file_system"]
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the object's path in it.
+
+    Raises:
+        BackendError: no package for the protocol is installed.
+    """
+    import fsspec
+
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        extra = url.partition("://")[0].rpartition("::")[2]
+        raise BackendError(
+            f"no package for {extra}:// is installed ({error})",
+            source=url,
+            advice=f"Install it: pip install 'seqpipe[{extra}]', or the fsspec package for this protocol",
+        ) from error
+    return system, path
