@@ -110,7 +110,8 @@ def test_cases_that_cannot_be_read_are_listed(folder):
 
 
 PUBLISHED = {
-    # task of the Decathlon: spacing, median shape, cases, classes → patch and batch size (nnU-Net's publication)
+    # task of the Decathlon: spacing, median shape, cases, classes → patch and batch size, which nnU-Net's own planner
+    # gives as well (commit 0e495086, get_plans_for_configuration, one channel)
     "BrainTumour": ((1, 1, 1), (138, 170, 138), 484, 4, (128, 128, 128), 2),
     "Heart": ((1.37, 1.25, 1.25), (115, 320, 232), 20, 2, (80, 192, 160), 2),
     "Liver": ((1, 0.767, 0.767), (482, 512, 512), 131, 3, (128, 128, 128), 2),
