@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = """
 from tests.support.last_words import pytest_configure, pytest_terminal_summary, pytest_unconfigure
@@ -21,6 +23,7 @@ def test_reads_where_nothing_is():
 """
 
 
+@pytest.mark.deep
 def test_where_a_process_crashed_is_told_at_the_end(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_crash.py").write_text(CRASH)

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from data_scripts.media_encode import run_ffmpeg
 from seqpipe.cli import main
 from seqpipe.cli.export import source
-from tests.support.deep import deep, deep_but
+from tests.support.deep import deep_but
 from tests.support.interrupts import PROGRAM
 from tests.support.media import ROOT, made
 
@@ -152,7 +152,7 @@ def assert_same(piped, named):
     assert len(piped[1]) == len(piped[2]) > 0
 
 
-@pytest.mark.parametrize("name", deep_but(CONTAINERS[:8], CONTAINERS))
+@pytest.mark.parametrize("name", deep_but(CONTAINERS[:8:2], CONTAINERS))
 def test_files_manifest_and_note_are_those_of_a_file_by_name(name, tmp_path):
     assert_same(*both(tmp_path, made(name), "--short-side", 32))
 
@@ -170,7 +170,7 @@ def test_selections_are_those_of_a_file_by_name(name, options, tmp_path):
     assert_same(*both(tmp_path, made(name), *options))
 
 
-@pytest.mark.parametrize("options", [*FLOWS[:3], *map(deep, FLOWS[3:])], ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize("options", deep_but(FLOWS[1:3], FLOWS), ids=lambda one: str(one)[:40])
 def test_flow_is_that_of_a_file_by_name(options, tmp_path):
     piped, named = both(tmp_path, made("h264_ts"), "--short-side", 48, *options, command="flow")
     if "npz" not in options:
@@ -223,7 +223,7 @@ def test_nothing_is_copied_and_files_are_written_as_frames_come(tmp_path, monkey
 
 def test_memory_does_not_grow_with_the_stream(tmp_path):
     data, peaks = made("h264_raw").read_bytes(), []
-    options = ("--every", "100", "--jobs", "1", "--overwrite", "--out", str(tmp_path / "o"))
+    options = ("--every", "48", "--jobs", "1", "--overwrite", "--out", str(tmp_path / "o"))
     program = """
 import atexit
 from seqpipe.__main__ import main
@@ -232,11 +232,11 @@ atexit.register(lambda: print(peak_kib()))
 main()
 """
     command = [sys.executable, "-c", program, "export", "-", *options]
-    for times in (20, 80):
+    for times in (8, 24):
         done = subprocess.run(command, input=data * times, capture_output=True, check=True, cwd=ROOT)
         peaks.append(int(done.stdout.split()[-1]))
-    assert len(files(tmp_path / "o")) == -(-80 * 48 // 100)
-    assert peaks[1] - peaks[0] < 8 << 10  # KiB; four times as many frames
+    assert len(files(tmp_path / "o")) == 24
+    assert peaks[1] - peaks[0] < 8 << 10  # KiB; three times as many frames
 
 
 def test_the_reader_waits_for_a_slow_writer(tmp_path):
@@ -259,7 +259,7 @@ def test_an_interrupt_ends_the_wait_for_a_writer(tmp_path):
         program.stdin.write(data * 40)
         program.stdin.flush()
         until = time.monotonic() + 60
-        while len(files(tmp_path / "o")) < 100 and time.monotonic() < until:
+        while len(files(tmp_path / "o")) < 10 and time.monotonic() < until:
             time.sleep(0.05)
         program.send_signal(signal.SIGINT)
         program.wait(timeout=60)

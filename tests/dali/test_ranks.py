@@ -48,7 +48,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_two_ranks(numbered):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -104,6 +104,7 @@ def test_an_unknown_name_is_refused(tmp_path):
         main(["--out", str(tmp_path), "--only", "no_such_item"])
 
 
+@pytest.mark.deep  # .ci/run does it
 def test_the_command_makes_a_sample_from_any_folder(tmp_path):
     target = tmp_path / "new" / "sample.mp4"
     script = media.ROOT / "data_scripts" / "make_videos.py"

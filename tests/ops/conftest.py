@@ -13,7 +13,7 @@ from seqpipe.ops.call import inputs
 from seqpipe.ops.core import declaration
 from seqpipe.ops.core.spec import KERNEL_DTYPES
 from tests.support.emulated import EmulatedDevice
-from tests.support.operators import cupy, first_of_skeletons, main_type
+from tests.support.operators import cupy, first_of_skeletons
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -29,9 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         if "emulated" not in (given.get("place"), given.get("anywhere")):
             continue
-        case = given.get("case", (given.get("name"), 0))
-        once = "dtype" in given and case[1] == 0 and given["dtype"] == main_type(case[0])
-        if not (case[0] in few or once):
+        if not (given.get("name") in few or given.get("which") == "main"):
             item.add_marker("deep")
 
 

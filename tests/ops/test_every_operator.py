@@ -11,7 +11,6 @@ from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, apply, per_frame
 from seqpipe.ops.call.op import Ranged
 from seqpipe.ops.core.declaration import _warned
-from seqpipe.ops.core.spec import KERNEL_DTYPES
 from seqpipe.ops.core.traits import WORK, Work
 from seqpipe.ops.resize.base import Scaled
 from tests.support.marks import NAMES, some
@@ -23,6 +22,7 @@ from tests.support.operators import (
     compare,
     five,
     images,
+    main_type,
     may_stay,
     names,
     some_values,
@@ -38,13 +38,18 @@ def structural(name):
 
 STRUCTURAL = some([case for name in names() for case in structural(name)])
 FIRST = some([(name, 0) for name in names()])
-# every type with the first example of an operator, those that matter most with all
-TYPES = [
-    (case, dtype)
-    for case in cases()
-    for dtype in REGISTRY[case[0]].traits.dtypes
-    if case[1] == 0 or dtype in ("uint8", "float32")
-]
+
+
+def types(name, which):
+    """The first example with the main type; or all types with the first one, and the usual ones with all."""
+    main = ((name, 0), main_type(name))
+    every = [
+        (case, dtype)
+        for case in cases()
+        for dtype in REGISTRY[name].traits.dtypes
+        if case[0] == name and (case[1] == 0 or dtype in ("uint8", "float32"))
+    ]
+    return [main] if which == "main" else [one for one in every if one != main]
 
 
 def reference(op, x, **options):
@@ -66,19 +71,17 @@ def result(op, x, **options):
 # ------------------------------------------------------------------------------------------ the same everywhere
 
 
-@pytest.mark.parametrize(
-    ("case", "dtype"),
-    TYPES,
-    ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else value,
-)
-def test_backends_agree_with_the_reference(place, case, dtype):
-    op = built(case)
-    if not place.takes(op):
-        pytest.skip("it has no kernel")
-    if place.name in ("emulated", "gpu") and op.traits.values != "moved" and dtype not in KERNEL_DTYPES:
-        pytest.skip("of this type it has no kernel")
-    x = images(op, dtype)
-    compare(place(op, x, epoch=2, index=5), reference(op, x, epoch=2, index=5), place.tolerance(op))
+@NAMES
+@pytest.mark.parametrize("which", ["main", "others"])
+def test_backends_agree_with_the_reference(place, name, which):
+    cases = [(built(case), case, dtype) for case, dtype in types(name, which)]
+    cases = [one for one in cases if place.takes(one[0], one[2])]
+    if not cases:
+        pytest.skip("it has no kernel, or none for these types")
+    for op, (_, example), dtype in cases:
+        print(f"example {example} of {name} with {dtype}")  # noqa: T201  pytest shows it with a failure
+        x = images(op, dtype)
+        compare(place(op, x, epoch=2, index=5), reference(op, x, epoch=2, index=5), place.tolerance(op))
 
 
 @NAMES

@@ -159,14 +159,14 @@ def _own(x, factor):
     return x * factor
 
 
-@pytest.mark.parametrize("name", sorted(OPERATORS))
-def test_names_of_other_libraries_lead_to_operators_that_exist(name: str) -> None:
-    for form in OPERATORS[name]:
-        eval(form, vars(ops))
-    if not hasattr(ops, name):
-        with pytest.raises(AttributeError, match="Perhaps ") as caught:
-            getattr(ops, name)
-        assert OPERATORS[name][0] in str(caught.value)
+def test_names_of_other_libraries_lead_to_operators_that_exist() -> None:
+    for name, forms in OPERATORS.items():
+        for form in forms:
+            eval(form, vars(ops))
+        if not hasattr(ops, name):
+            with pytest.raises(AttributeError, match=f"'{name}'.*Perhaps ") as caught:
+                getattr(ops, name)
+            assert forms[0] in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -226,13 +226,15 @@ def test_positional_arguments_are_answered_by_a_call_that_works(cls, values, sai
         eval(said, vars(ops))
 
 
-@pytest.mark.parametrize("cls", sorted(ops.REGISTRY.values(), key=lambda c: c.name), ids=lambda c: c.name)
 @pytest.mark.parametrize("value", [3, 0.5, (2, 2), "x"], ids=str)
-def test_every_advice_for_a_positional_argument_works(cls, value) -> None:
-    with pytest.raises(ParameterError, match="does not accept the positional argument") as caught:
-        cls(value)
-    if caught.value.advice:
-        eval(caught.value.advice, {cls.__name__: cls})
+def test_every_advice_for_a_positional_argument_works(value) -> None:
+    for name, cls in ops.REGISTRY.items():
+        with pytest.raises(
+            ParameterError, match=f"{name}: .*does not accept the positional argument"
+        ) as caught:
+            cls(value)
+        if caught.value.advice:
+            eval(caught.value.advice, {cls.__name__: cls})
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_a_usual_training_loop_resumes_in_its_epoch():
 
     whole, _ = train()
     assert len(whole) == 12
-    for stop in range(1, 12):
+    for stop in (1, 4, 5, 11):
         begun, state = train(stop=stop)
         assert begun + train(json.dumps(state))[0] == whole
 

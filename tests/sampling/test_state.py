@@ -20,9 +20,10 @@ PARTS = {
     "sizes": {"a": 1.5, "b": None},
 }
 
+text = st.text('ab"\\\0 \u00fc\u2603\U0001f600')
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | text | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
     max_leaves=6,
 )
 

@@ -53,7 +53,7 @@ Frame = tuple[int, str]
 Way = Callable[[Path], Iterator[Frame]]
 """Goes one way through a video and gives each frame that came, as often as it came."""
 
-_PIXELS = 20e6
+_PIXELS = 12e6
 _PIXELS_WITH_THREADS = 200e6
 _ASKS = 8
 
@@ -101,12 +101,12 @@ def shared_names(*folders: str) -> list[Any]:
 
 
 def is_long(name: Any) -> bool:
-    """Whether a shared real video has more to decode than sixty megapixels, or a thousand frames."""
+    """Whether a shared real video has more to decode than 37 megapixels, or a thousand frames."""
     if not isinstance(name, str):
         return False  # a skip
     (row,) = (row for row in media.shared_manifest() if row["file"] == name)
     frames, (width, height) = int(row["frames_decoded"]), map(int, row["wxh"].split("x"))
-    return frames > 1000 or frames * width * height > 60e6
+    return frames > 1000 or frames * width * height > 37e6
 
 
 def indexed(path: Path) -> PacketIndex:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import get_args
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, get_args
 
 import pytest
 
@@ -14,9 +16,31 @@ from .operators import cases, names
 __all__ = ["ALL", "CASES", "NAMES", "TAKES", "some"]
 
 
-def some(chosen: Iterable[tuple[str, int]]) -> pytest.MarkDecorator:
-    """For some examples of operators."""
-    return pytest.mark.parametrize("case", chosen, ids=lambda case: f"{case[0]}-{case[1]}")
+def some(chosen: Iterable[tuple[str, int]]) -> Callable[[Callable[..., None]], Any]:
+    """For some examples of operators: one test for each operator, whose examples it takes as ``case``."""
+    by_name: dict[str, list[tuple[str, int]]] = {}
+    for case in chosen:
+        by_name.setdefault(case[0], []).append(case)
+
+    def decorate(test: Callable[..., None]) -> Any:
+        def of_each(name: str, **fixtures: Any) -> None:
+            skipped = 0
+            for case in by_name[name]:
+                print(f"example {case[1]} of {name}")  # noqa: T201  pytest shows it with a failure
+                try:
+                    test(case=case, **fixtures)
+                except pytest.skip.Exception:
+                    skipped += 1
+                    if skipped == len(by_name[name]):
+                        raise
+
+        functools.update_wrapper(of_each, test)
+        given = inspect.signature(test).parameters.values()
+        parameters = [one.replace(name="name") if one.name == "case" else one for one in given]
+        of_each.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return pytest.mark.parametrize("name", [*by_name])(of_each)
+
+    return decorate
 
 
 TAKES = get_args(Takes)

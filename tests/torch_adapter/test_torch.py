@@ -22,6 +22,7 @@ from seqpipe import Clip, Decode, Segments, ops
 from seqpipe.errors import BackendError, ParameterError, SourceError, StateError
 from seqpipe.video.engine.engine import Engine, PendingRead
 from tests.support.datasets import files
+from tests.support.deep import deep
 from tests.support.media import made
 from tests.support.under_way import UnderWay
 
@@ -41,7 +42,7 @@ def indices(batches):
 
 
 @quiet
-@pytest.mark.parametrize("workers", [0, 2, 3])
+@pytest.mark.parametrize("workers", [0, 3, deep(2)])
 def test_every_batch_comes_once_and_in_order_whatever_the_workers(workers):
     with clips(shuffle=True, seed=3, threads=1).batch(3) as ds:
         wanted = indices(ds)
@@ -183,7 +184,7 @@ def test_pinned_memory_is_not_for_workers():
 
 
 @quiet
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", ["fork", deep("spawn")])
 def test_persistent_workers_follow_the_epoch(start_method):
     with clips(shuffle=True, seed=3, threads=1).batch(3) as ds:
         wanted = [indices(ds.epoch(number)) for number in range(3)]
@@ -212,7 +213,9 @@ def test_persistent_workers_follow_the_epoch(start_method):
 
 
 @quiet
-@pytest.mark.parametrize(("workers", "later", "size"), [(0, 3, 3), (1, 0, 3), (3, 1, 3), (2, 2, 2)])
+@pytest.mark.parametrize(
+    ("workers", "later", "size"), [deep(0, 3, 3), deep(1, 0, 3), deep(3, 1, 3), (2, 1, 2)]
+)
 def test_an_epoch_goes_on_from_a_batch_with_any_number_of_workers_and_batch_size(workers, later, size):
     with clips(shuffle=True, seed=3, threads=1) as ds:
         wanted = list(chain(*indices(ds.batch(3).epoch(2))))

@@ -1,4 +1,4 @@
-"""A hundred damaged videos; as many again are deep; thousands: ``python -m tests.bench.fuzz``."""
+"""Two dozen damaged videos; more are deep; thousands: ``python -m tests.bench.fuzz``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def files() -> list[Path]:
     return [made(name) for name in _NAMES]
 
 
-@pytest.mark.parametrize("share", deep_but(range(_SHARES // 2), range(_SHARES)))
+@pytest.mark.parametrize("share", deep_but([0], range(_SHARES)))
 def test_damage_gives_errors_of_ours_and_the_same_frames_at_every_asking(share, files, tmp_path):
     av.logging.set_level(None)
     verdict = Verdict()

@@ -28,7 +28,7 @@ _PARTS = 12
 @pytest.mark.parametrize(
     ("device", "decode", "count", "requests"),
     [
-        ("cpu", "auto", 8, 60),
+        ("cpu", "auto", 4, 24),
         pytest.param("cpu", "auto", 8, 600, marks=pytest.mark.deep),
         pytest.param("cuda", "auto", 60, 3000, marks=pytest.mark.gpu),
         pytest.param("cuda", "mixed", 60, 3000, marks=pytest.mark.gpu),
@@ -91,6 +91,7 @@ def test_a_stress_tells_of_errors_and_of_wrong_frames(monkeypatch):
     assert any("h264.mp4" in fault and " came" in fault for fault in stress.faults)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("way", "of"), [("frames", "h264"), ("_stream", "vp9")])
 def test_a_wrong_frame_of_one_reader_is_found_among_many_askers(monkeypatch, way, of):
     """By its pixels alone: it is said to be the one that was asked for."""
@@ -112,6 +113,7 @@ def test_a_wrong_frame_of_one_reader_is_found_among_many_askers(monkeypatch, way
     assert all(f"{of}." in fault and " should show " in fault for fault in stress.faults)
 
 
+@pytest.mark.deep
 def test_an_error_of_one_asker_ends_all(monkeypatch):
     calls = itertools.count()
 
@@ -127,6 +129,7 @@ def test_an_error_of_one_asker_ends_all(monkeypatch):
         assert stress.requests < 1000
 
 
+@pytest.mark.deep
 def test_what_is_asked_depends_on_seed_and_number_alone():
     """However many processes share the askers."""
     asked = []
@@ -157,6 +160,7 @@ def test_a_crowd_tells_of_growth_in_one_process_and_on_the_device():
     ]
 
 
+@pytest.mark.deep
 def test_a_process_that_fails_ends_a_crowd(capfd):
     with pytest.raises(ChildProcessError, match="process 0 has ended"):
         Crowd(2, 2, 1, device="nonsense")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +119,6 @@ def test_planar_planes_are_views_that_keep_the_frame_alive() -> None:
         assert plane.ctypes.data == source.buffer_ptr
         assert not plane.flags.writeable
     del frame, written
-    gc.collect()
     others = [
         filled("yuv420p", 33, 17, seed)[0] for seed in range(1, 20)
     ]  # would take the memory, were it free

@@ -16,6 +16,7 @@ from seqpipe.video.index.build import build_index
 from seqpipe.video.source.source import open_source
 from tests.support import ffmpeg, media
 from tests.support.command_line import run_command
+from tests.support.deep import combined, deep
 
 _FLOOR_TO_TWO = "setts=pts=floor(PTS/(2*DURATION))*2*DURATION:dts=DTS"
 _ONE_TIME = "setts=pts=1000:dts=1000"
@@ -39,7 +40,7 @@ def _check_doors(path: Path) -> None:
         every = video[:]
         assert [read(frame) for frame in every.numpy()] == judged
         assert [read(frame.numpy()) for frame in video] == judged
-        for number in range(len(video) - 1, -1, -3):
+        for number in range(len(video) - 1, -1, -7):
             assert read(video.frames([number]).numpy()[0]) == judged[number]
         assert (np.diff(every.timestamps) >= 0).all()
     streamed = list(seqpipe.stream(path))
@@ -47,13 +48,15 @@ def _check_doors(path: Path) -> None:
     assert [float(one.timestamps[0]) for one in streamed] == every.timestamps.tolist()
 
 
-@pytest.mark.parametrize("container", ["mkv", "mp4", "ts"])
-@pytest.mark.parametrize("name", ["h264", "hevc", "mpeg2_mkv", "h264_open_gop"])
+@pytest.mark.parametrize(
+    ("name", "container"),
+    combined(["h264", "hevc", "mpeg2_mkv", "h264_open_gop"], ["mkv", "mp4", "ts"]),
+)
 def test_equal_times_leave_the_order_to_the_decoder(name, container, tmp_path):
     _check_doors(_copied(name, tmp_path / f"two.{container}", _FLOOR_TO_TWO))
 
 
-@pytest.mark.parametrize("name", ["h264", "hevc"])
+@pytest.mark.parametrize("name", ["h264", deep("hevc")])
 def test_more_than_a_thousand_frames_a_second_in_milliseconds(name, tmp_path):
     _check_doors(_copied(name, tmp_path / "fast.mkv", "setts=pts=PTS/96:dts=DTS/96"))
 
@@ -83,7 +86,7 @@ def test_the_order_of_equal_times_is_cached(tmp_path):
             )
 
 
-@pytest.mark.parametrize("name", ["h264", "hevc", "mjpeg", "vp9", "mpeg2_mkv"])
+@pytest.mark.parametrize("name", ["h264", "vp9", *map(deep, ["hevc", "mjpeg", "mpeg2_mkv"])])
 def test_all_times_may_be_equal(name, tmp_path):
     path = _copied(name, tmp_path / "one.mkv", _ONE_TIME)
     _check_doors(path)
@@ -92,7 +95,7 @@ def test_all_times_may_be_equal(name, tmp_path):
         assert read(video.at([video.info.start_s]).numpy()[0]) == _drawn(path)[-1]
 
 
-@pytest.mark.parametrize("name", ["h264", "hevc", "mpeg2_mkv", "vp9"])
+@pytest.mark.parametrize("name", ["h264", "vp9", *map(deep, ["hevc", "mpeg2_mkv"])])
 def test_times_that_are_missing_at_the_start_count_back(name, tmp_path):
     path = tmp_path / "early.mkv"
     moved = ("-itsoffset", "-0.5", "-i", str(media.made(name)))

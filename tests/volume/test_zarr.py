@@ -35,7 +35,7 @@ def _group(folder, image, arrays, ome=False):
     return folder
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.data())
 def test_images_of_any_axes_lie_where_their_steps_put_them(tmp_path_factory, data):
     kept = data.draw(st.sets(st.sampled_from("tcz")))
