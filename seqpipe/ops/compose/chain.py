@@ -34,7 +34,7 @@ from ..core.nodes import DataNode, Named, Occurrences, parts_of
 from ..core.spec import Backend, CallOptions
 from ..core.types import Type
 from ..temporal.frames import ElementExtract
-from ..volume.base import VolumeChain, Volumetric
+from ..volume.base import VolumeChain, Volumetric, composed_with_volumes
 from .fused import Composed, can_follow, can_lead, compositions, fused
 from .member import Member, State, chain_of_json, json_of_chain, reads_state
 from .parts import apply_to_sample
@@ -61,7 +61,9 @@ class Chain(Deferrable):
 
     Operators on volumes are always composed: consecutive geometric operators with the same interpolation and fill value
     become one mapping, and each part is resampled once. A second elastic field starts another pass, as does smoothing
-    before downsampling (``antialias``). Operators on images between them act on slices.
+    before downsampling (``antialias``). Operators on images between them act on slices; those that move whole pixels
+    (Flip, Crop), and Rotate and WarpAffine with the same interpolation and a constant fill value, are part of the
+    mapping of a geometric operator on volumes next to them: ``Flip → Rotate → RandomAffine3d`` interpolates once.
 
     A chain is a value: it prints its members, converts to JSON and back, supports indexing, and chains can be added.
 
@@ -281,15 +283,15 @@ class Chain(Deferrable):
     def _segments(self) -> list[Any]:
         """Consecutive operators on images as a line, those on volumes as a chain, and other members alone."""
         result: list[Any] = []
-        for member in self.ops:
+        with_volumes = composed_with_volumes(self.ops)
+        for position, member in enumerate(self.ops):
             last = result[-1] if result else None
-            before: tuple[Any, ...] = ()
-            if isinstance(member, Op):
-                before = last.ops if isinstance(last, _Line) else ()
-                result[len(result) - bool(before) :] = [_Line((*before, member), self.fuse)]
-            elif isinstance(member, Volumetric):
+            if isinstance(member, Volumetric) or position in with_volumes:
                 before = last.ops if isinstance(last, VolumeChain) else ()
                 result[len(result) - bool(before) :] = [VolumeChain((*before, member))]
+            elif isinstance(member, Op):
+                before = last.ops if isinstance(last, _Line) else ()
+                result[len(result) - bool(before) :] = [_Line((*before, member), self.fuse)]
             else:
                 result.append(member)
         return result

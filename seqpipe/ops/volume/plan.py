@@ -14,10 +14,11 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
-from ..call.inputs import check_memory
+from ..call.inputs import check, check_memory, error_source
 from ..core.blocks import resolve, values_of, values_of_each, with_acts
 from ..core.declaration import Declaration
 from ..core.spec import Spec
+from ..geometry.mapping import spacing_of
 from .gather import gather
 from .mapping import Mapping3
 from .state import PartState, SampleState, VoxelGrid, name_of
@@ -309,11 +310,16 @@ class Plan:
         self.steps: list[PlanStep] = []
         self.drawn: list[tuple[Any, SampledParameters, VoxelGrid]] = []
 
-    @property
-    def spec(self) -> Spec:
-        """Properties of the sample for which parameters are sampled."""
+    def spec_for(self, op: Any) -> Spec:
+        """Return the properties of the sample for which an operator's parameters are sampled."""
         frames, height, width = self.grid.size
-        return self._state.spec._replace(frames=frames, height=height, width=width)
+        spec = self._state.spec._replace(frames=frames, height=height, width=width)
+        if op.traits.takes == "volumes":
+            return spec
+        spec = spec._replace(volume=True)
+        check(op, spec)
+        with error_source(op):
+            return spec if self.grid.affine is None else spec._replace(spacing=spacing_of(self.grid.affine))
 
     def add(self, op: Any, p: Any) -> None:
         """Append an operator."""
@@ -421,7 +427,9 @@ def plans_of(
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
         parameters = (
-            drawn[number] if drawn else sampled_parameters(op, [plan.spec for plan in plans], epoch, indices)
+            drawn[number]
+            if drawn
+            else sampled_parameters(op, [plan.spec_for(op) for plan in plans], epoch, indices)
         )
         for plan, p in zip(plans, parameters, strict=True):
             plan.add(op, p)
