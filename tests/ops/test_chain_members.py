@@ -212,7 +212,11 @@ def test_operators_on_slices_stand_between_those_on_volumes_and_all_are_in_the_h
     one_by_one = turn(volume, epoch=1, index=4)
     one_by_one = blur(one_by_one, layout="DHWC", epoch=1, index=4)
     np.testing.assert_array_equal(done["image"], noise(one_by_one, epoch=1, index=4))
-    assert [entry["op"]["op"] for entry in done.history] == ["random_affine3d", "gaussian_blur", "gaussian_noise3d"]
+    assert [entry["op"]["op"] for entry in done.history] == [
+        "random_affine3d",
+        "gaussian_blur",
+        "gaussian_noise3d",
+    ]
     assert [line.split(":")[0] for line in chain.explain().splitlines()] == [
         "1. random_affine3d", "2. gaussian_blur", "3. gaussian_noise3d",
     ]  # fmt: skip

@@ -22,7 +22,7 @@ from ..call.inputs import check_type
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import Deferrable, or_node
 from ..core.distributions import PerFrame
-from ..core.parameters import ANY, param
+from ..core.parameters import param
 from ..core.spec import MOVED_DTYPES, Backend, CallOptions
 from ..core.traits import Traits
 from ..core.types import Type
@@ -239,13 +239,6 @@ def spacing_of(op: Volumetric, grid: VoxelGrid, what: str) -> FloatArray:
 class Intensity(Volumetric, register=False):
     """An operator that changes images, and leaves labels, points and boxes unchanged."""
 
-    only: tuple[str, ...] | None = param(
-        None,
-        "names of the images to act on; None for all",
-        kind=str,
-        size=ANY,
-        optional=True,
-    )
     per_channel: bool = param(
         False, "whether parameters are sampled for each channel instead of once for all", drawn=False
     )
@@ -258,12 +251,6 @@ class Intensity(Volumetric, register=False):
     )
 
     keyed = True
-
-    def __post_init__(self) -> None:
-        only: Any = self.only
-        if isinstance(only, str):
-            object.__setattr__(self, "only", (only,))
-        super().__post_init__()
 
     @abstractmethod
     def reference(self, x: Array, p: Any) -> Array:
