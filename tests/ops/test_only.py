@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+
 import numpy as np
 import pytest
 
@@ -74,10 +77,12 @@ def test_what_does_not_fit_is_refused(sample):
         ops.Only("t1", ops.Flip3d(width=True))
     with pytest.raises(ParameterError, match="replace_label changes labels"):
         ops.Only("t1", ops.ReplaceLabel(label=1, by=2))
-    with pytest.raises(ParameterError, match=r"gamma3d has only=\('t2',\), and acts on t1"):
-        ops.Only("t1", ops.Gamma3d(gamma=2.0, only="t2"))
-    with pytest.raises(ParameterError, match="has operators on images and on volumes; allowed: one kind"):
-        ops.Only("t1", ops.OneOf([BLUR, ops.Gamma3d(gamma=2.0)]))
+    with pytest.raises(ParameterError, match="gamma3d is for t2 already; allowed: no Only within another"):
+        ops.Only("t1", ops.Only("t2", ops.Gamma3d(gamma=2.0)))
+    with pytest.raises(ParameterError, match="'flair' is no image of the sample; allowed: t1, t2"):
+        ops.Only(("t1", "flair"), ops.Gamma3d(gamma=2.0, range=(0.0, 255.0)))(sample)
+    with pytest.raises(ParameterError, match="there is no parameter 'only'"):
+        ops.Gamma3d(only="t1")
     with pytest.raises(ParameterError, match=r"images=\(\) is not valid"):
         ops.Only((), BLUR)
 
@@ -94,22 +99,44 @@ def test_it_is_written_and_read_with_a_graph(sample):
         assert all(np.array_equal(part, wanted[name]) for name, part in zip(arrays, found, strict=True))
 
 
-def test_operators_on_volumes_change_the_named_image_as_with_their_own_only(sample):
-    gamma = {"gamma": (0.5, 2.0), "range": (0.0, 255.0), "seed": 4}
+def test_operators_on_volumes_change_the_named_image_as_they_change_it_among_all(sample):
+    gamma = ops.Gamma3d(gamma=(0.5, 2.0), range=(0.0, 255.0), seed=4)
     noise = ops.GaussianNoise3d(sigma=9.0, per_channel=True, seed=2)
-    found = ops.Only("t2", [ops.Gamma3d(**gamma), noise])(sample, index=3)
-    wanted = ops.Chain(
-        ops.Gamma3d(**gamma, only="t2"),
-        ops.GaussianNoise3d(sigma=9.0, per_channel=True, seed=2, only="t2"),
-    )(sample, index=3)
-    for name in sample:
-        assert np.array_equal(found[name].data, wanted[name].data), name
+    found = ops.Only("t2", [gamma, noise])(sample, index=3)
+    every = ops.Chain(gamma, noise)(sample, index=3)
+    assert np.array_equal(found["t2"].data, every["t2"].data)
     assert np.array_equal(found["t1"].data, sample["t1"].data)
-    assert found.history == wanted.history
+    assert [entry["drawn"] for entry in found.history] == [entry["drawn"] for entry in every.history]
+    assert [entry["images"] for entry in found.history] == [["t2"], ["t2"]]
+    again = ops.replay(json.loads(json.dumps(found.history)), sample)
+    assert all(np.array_equal(again[name].data, found[name].data) for name in ("t1", "t2"))
+
+
+def test_volumes_of_some_images_are_changed_between_passes_over_all_of_them(sample):
+    noise, turn = ops.GaussianNoise3d(sigma=9.0), ops.RandomAffine3d(rotate=10.0)
+    chain = ops.Chain(turn, ops.Only("t1", noise), ops.Flip())
+    assert len(chain.groups()) == 3
+    assert np.array_equal(chain(sample)["t1"].data, ops.Flip()(noise(turn(sample)))["t1"].data)
+    assert np.array_equal(chain(sample)["t2"].data, ops.Flip()(turn(sample))["t2"].data)
+    assert np.array_equal(pickle.loads(pickle.dumps(chain))(sample)["t2"].data, chain(sample)["t2"].data)
+    found = chain([sample, sample], index=[4, 5])
+    assert np.array_equal(found[1]["t1"].data, chain(sample, index=5)["t1"].data)
+    with pytest.raises(ParameterError, match="it acts on t1 of a sample, not on: Sequence"):
+        chain(sample["t1"])
+
+
+def test_a_choice_may_have_operators_on_images_and_on_volumes(sample):
+    gamma = ops.Gamma3d(gamma=2.0, range=(0.0, 255.0))
+    only = ops.Only("t1", ops.OneOf([BLUR, gamma], seed=1))
+    wanted = [BLUR(sample["t1"]).data, gamma(sample["t1"]).data]
+    found = [only(sample, index=n) for n in range(8)]
+    chosen = [next(k for k, one in enumerate(wanted) if np.array_equal(f["t1"].data, one)) for f in found]
+    assert set(chosen) == {0, 1}
+    assert all(np.array_equal(f["t2"].data, sample["t2"].data) for f in found)
 
 
 def test_operators_on_images_and_on_volumes_alternate(sample):
-    gamma = ops.Gamma3d(gamma=2.0, range=(0.0, 255.0), only="t1")
+    gamma = ops.Gamma3d(gamma=2.0, range=(0.0, 255.0))
     only = ops.Only("t1", [BLUR, gamma, BLUR])
     found = only(sample)
     wanted = BLUR(gamma({"t1": BLUR(sample["t1"])})["t1"])

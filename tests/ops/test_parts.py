@@ -253,3 +253,14 @@ def test_grids_are_only_asked_about_by_what_moves_pixels():
     other = Sequence(VOLUME.data[:, :-1], "DHWC", affine=AFFINE * 2)
     found = ops.Invert(range=(0, 1))({"a": VOLUME, "b": other})
     compare(found["b"].data, 1 - other.data)
+
+
+def test_a_list_of_samples_is_each_sample_with_its_index():
+    rng = np.random.default_rng(4)
+    samples = [{"x": rng.integers(0, 256, (2, 8, 9, 3), np.uint8), "m": Labels(np.ones((2, 8, 9)))} for _ in range(3)]
+    for op in (TURN, Chain(ops.Flip(p=0.5), TURN)):
+        found = op(samples, index=[4, 7, 9])
+        for one, sample, index in zip(found, samples, (4, 7, 9), strict=True):
+            alone = op(sample, index=index)
+            assert np.array_equal(one["x"], alone["x"])
+            assert one.history == alone.history

@@ -22,7 +22,16 @@ from ..core.sampling import alike, indices_of
 from ..core.spec import Backend, Spec
 from ..cuda.kernel import Item
 from .backends import check_backend, on_device_of, run, run_on_host
-from .inputs import CallInput, as_input, check, check_memory, check_not_empty, check_size, like_container
+from .inputs import (
+    CallInput,
+    as_input,
+    check,
+    check_memory,
+    check_not_empty,
+    check_size,
+    is_sample,
+    like_container,
+)
 
 __all__ = ["BoundCall", "apply", "as_list", "handles_samples"]
 
@@ -167,7 +176,7 @@ def apply(
     check_backend(backend, op.name)
     many = False
     if isinstance(x, _NO_ARRAYS):
-        if isinstance(x, Mapping) or is_labels(x):
+        if is_sample(x) or is_labels(x):
             (handler,) = _sample_handlers
             return handler(op, x, layout=layout, epoch=epoch, index=index, backend=backend, device=device)
         if isinstance(x, Batch):

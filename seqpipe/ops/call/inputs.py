@@ -39,6 +39,9 @@ __all__ = [
     "count_of",
     "error_source",
     "has_fast_form",
+    "history_entry",
+    "images_of",
+    "is_sample",
     "layout_of",
     "like_container",
     "like_library",
@@ -347,11 +350,31 @@ def check_marked(op: Any, unmarked: Seq[str]) -> None:
         op: an operator, a choice or a chain.
         unmarked: names of the parts; see :func:`seqpipe.parts.unmarked_labels`.
     """
-    names = [name for name in unmarked if name in getattr(op, "images", unmarked)]
-    for one in op.operators if names else ():
-        chosen = names if getattr(one, "only", None) is None else [name for name in names if name in one.only]
-        if chosen and isinstance(one, Declaration) and _computes(one):
-            raise unmarked_error(chosen[0], one.name)
+    for one in op.operators:
+        if isinstance(one, Declaration) and _computes(one):
+            for name in unmarked:
+                if one.image_names is None or name in one.image_names:
+                    raise unmarked_error(name, one.name)
+
+
+def history_entry(op: Declaration, epoch: int, index: int, drawn: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry of a call in the history of a sample, as JSON types."""
+    images = {} if op.image_names is None else {"images": list(op.image_names)}
+    return {"op": op.state(), **images, "epoch": int(epoch), "index": int(index), "drawn": drawn}
+
+
+def images_of(op: Declaration, images: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the images of a sample that an operator changes, in the order in which it numbers them.
+
+    Raises:
+        ParameterError: the sample has none of a name.
+    """
+    for name in op.image_names or ():
+        if name not in images:
+            raise ParameterError(
+                f"{name!r} is no image of the sample", source="only", allowed=", ".join(images) or "none"
+            )
+    return op.image_names or tuple(images)
 
 
 def _computes(op: Any) -> bool:
@@ -362,6 +385,11 @@ def _computes(op: Any) -> bool:
         return by_gather if traits.geometric else not traits.on_labels
     nearest = getattr(op, "interp_type", None) == "nearest"
     return traits.values == "computed" and not getattr(traits, "whole_pixels", False) and not nearest
+
+
+def is_sample(x: Any) -> bool:
+    """Return whether the input, or the first of a list, is a sample of several parts."""
+    return isinstance(x[0] if isinstance(x, (list, tuple)) and x else x, Mapping)
 
 
 def reference_of(x: Any) -> Any:

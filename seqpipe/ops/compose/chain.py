@@ -26,7 +26,7 @@ from ..arrays.base import Arrays
 from ..batch.base import Mixed, Mixing
 from ..call.dispatch import apply
 from ..call.functions import call_of, own_operator
-from ..call.inputs import layout_of, like_container, reference_of
+from ..call.inputs import is_sample, layout_of, like_container, reference_of
 from ..call.op import Op
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
@@ -34,9 +34,9 @@ from ..core.nodes import DataNode, Named, Occurrences, parts_of
 from ..core.spec import Backend, CallOptions
 from ..core.types import Type
 from ..temporal.frames import ElementExtract
-from ..volume.base import VolumeChain, Volumetric
+from ..volume.base import VolumeChain, Volumetric, composed_with_volumes
 from .fused import Composed, can_follow, can_lead, compositions, fused
-from .member import Member, State, chain_of_json, json_of_chain, reads_state
+from .member import Member, State, chain_of_json, json_of_chain, reads_state, sample_error
 from .parts import apply_to_sample
 
 __all__ = ["Chain"]
@@ -61,7 +61,9 @@ class Chain(Deferrable):
 
     Operators on volumes are always composed: consecutive geometric operators with the same interpolation and fill value
     become one mapping, and each part is resampled once. A second elastic field starts another pass, as does smoothing
-    before downsampling (``antialias``). Operators on images between them act on slices.
+    before downsampling (``antialias``). Operators on images between them act on slices; those that move whole pixels
+    (Flip, Crop), and Rotate and WarpAffine with the same interpolation and a constant fill value, are part of the
+    mapping of a geometric operator on volumes next to them: ``Flip → Rotate → RandomAffine3d`` interpolates once.
 
     A chain is a value: it prints its members, converts to JSON and back, supports indexing, and chains can be added.
 
@@ -254,10 +256,12 @@ class Chain(Deferrable):
         """
         options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
         execution: dict[str, Any] = {"backend": backend, "device": device}
+        if self._image_names and not is_sample(x):
+            raise sample_error(self._image_names, type(x).__name__)
         if len(self._segments) == 1 and isinstance(self._segments[0], VolumeChain):
             volume: X = self._segments[0](x, **execution, **options)
             return volume
-        if type(x) is not np.ndarray and (isinstance(x, Mapping) or is_labels(x)):
+        if type(x) is not np.ndarray and (is_sample(x) or is_labels(x)):
             if labels is not None:
                 raise ParameterError(
                     "labels for a sample of several parts",
@@ -278,18 +282,24 @@ class Chain(Deferrable):
         return output
 
     @cached_property
+    def _image_names(self) -> dict[str, None]:
+        """The images that some of the operators are for, which only a sample of several parts has."""
+        return dict.fromkeys(name for op in self.operators for name in getattr(op, "image_names", None) or ())
+
+    @cached_property
     def _segments(self) -> list[Any]:
         """Consecutive operators on images as a line, those on volumes as a chain, and other members alone."""
         result: list[Any] = []
-        for member in self.ops:
+        members = [own for one in self.ops for own in (one.members if isinstance(one, Member) else (one,))]
+        with_volumes = composed_with_volumes(members)
+        for position, member in enumerate(members):
             last = result[-1] if result else None
-            before: tuple[Any, ...] = ()
-            if isinstance(member, Op):
-                before = last.ops if isinstance(last, _Line) else ()
-                result[len(result) - bool(before) :] = [_Line((*before, member), self.fuse)]
-            elif isinstance(member, Volumetric):
+            if isinstance(member, Volumetric) or position in with_volumes:
                 before = last.ops if isinstance(last, VolumeChain) else ()
                 result[len(result) - bool(before) :] = [VolumeChain((*before, member))]
+            elif isinstance(member, Op):
+                before = last.ops if isinstance(last, _Line) else ()
+                result[len(result) - bool(before) :] = [_Line((*before, member), self.fuse)]
             else:
                 result.append(member)
         return result
@@ -495,7 +505,7 @@ def _run_member(
         result = member(x, labels, **options, **execution)
         data, labels = result if labels is not None else (result, None)
         return data, labels, _layout_after((member,), data, layout)
-    if isinstance(member, Member):
+    if hasattr(member, "run"):
         result = member.run(x, CallOptions(**options, **execution))
         return result, labels, _layout_after((member,), result, layout)
     if isinstance(member, VolumeChain):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
-from itertools import groupby
 from typing import Any, ClassVar, Final, NoReturn
 
 import numpy as np
@@ -14,7 +12,6 @@ import numpy as np
 from ...core.cached import cached_property
 from ...core.param import Param, check_list
 from ...errors import ParameterError
-from ...parts import Image, Sample, as_part
 from ...random import stream_index, streams
 from ..call.inputs import count_of, merged, reference_of, selected
 from ..call.op import Op
@@ -24,10 +21,9 @@ from ..core.sampling import indices_of
 from ..core.spec import CallOptions
 from ..core.traits import Traits
 from ..core.types import Type
-from ..geometry.base import Geometry
-from ..volume.base import Intensity, Volumetric
+from ..volume.base import Volumetric
 from .chain import Chain
-from .member import Member, State, reads_state
+from .member import Member, State, reads_state, sample_error
 
 __all__ = ["OneOf", "Only", "SomeOf"]
 
@@ -303,7 +299,7 @@ def _for_samples(op: Any, positions: Seq[int]) -> Any:
             settings[q.name] = values[list(positions)]
         elif values.ndim - bool(q.size) > 1:  # else the values for frames apply to all samples
             settings[q.name] = PerFrame(values[list(positions)])
-    return type(op)(**settings).with_occurrence(op.occurrence)
+    return op.with_settings(settings)
 
 
 @dataclass(frozen=True, repr=False)
@@ -343,21 +339,17 @@ class Only(Member):
 
     ``Chain(ops.Flip(horizontal=0.5), ops.Only("t1", ops.Gamma(gamma=(0.7, 1.5))))`` flips all parts and changes the
     contrast of ``sample["t1"]``. Use it in a :class:`Chain`, or call it like one. Operators that move pixels are not
-    allowed, because the parts of a sample stay aligned. For an operator on the intensities of volumes, this sets its
-    parameter ``only``: ``Only("t1", Gamma3d(…))`` is ``Gamma3d(…, only="t1")``.
+    allowed, because the parts of a sample stay aligned.
 
     Args:
         images: name of an image of the sample, or several names.
         ops: an operator, a chain, a choice, or a list of these.
 
     Raises:
-        ParameterError: there is no name, an operator moves pixels or does not act on images, or a choice is among
-            operators on images and on volumes.
+        ParameterError: there is no name, or an operator moves pixels or does not act on images.
     """
 
     name: ClassVar[str] = "only"
-    explanation: ClassVar[str] = "for some images of a sample"
-
     images: tuple[str, ...]
     chain: Chain
 
@@ -367,18 +359,9 @@ class Only(Member):
             raise ParameterError(
                 f"images={images!r} is not valid", source=self.name, allowed="names of images"
             )
-        chain, known = Chain(ops), tuple(names)
-        for member in chain.ops:
-            if len({isinstance(op, Volumetric) for op in member.operators if not isinstance(op, SomeOf)}) > 1:
-                raise ParameterError(
-                    f"{member.title} has operators on images and on volumes",
-                    source=self.name,
-                    allowed="one kind in each choice",
-                )
-        chain = chain.rebuilt(
-            [op if isinstance(op, SomeOf) else _restricted(op, known) for op in chain.operators]
-        )
-        self.__dict__.update(images=known, chain=chain)
+        chain = Chain(ops)
+        self.__dict__.update(images=tuple(names), chain=chain)
+        self.__dict__.update(chain=self.rebuilt(chain.operators).chain)
 
     def __repr__(self) -> str:
         return f"Only({self.images!r}, {self.chain.argument_repr})"
@@ -396,8 +379,14 @@ class Only(Member):
     def rebuilt(self, operators: Seq[Any]) -> Only:
         """Return the same object with other operators."""
         other = object.__new__(Only)
-        other.__dict__.update(images=self.images, chain=self.chain.rebuilt(operators))
+        chain = self.chain.rebuilt([_restricted(op, self.images) for op in operators])
+        other.__dict__.update(images=self.images, chain=chain)
         return other
+
+    @property
+    def members(self) -> tuple[Any, ...]:
+        """The operators, each of which knows its images."""
+        return self.chain.ops
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""
@@ -423,46 +412,11 @@ class Only(Member):
         Raises:
             ParameterError: always.
         """
-        raise self.sample_error(f"{inputs[0]}")
+        raise sample_error(self.images, f"{inputs[0]}")
 
     def __call__(self, x: Any, **options: Any) -> Any:
         """Apply it to a sample like a :class:`Chain` with this as its only member; see :meth:`Chain.__call__`."""
         return Chain.part((self,))(x, **options)
-
-    def run(self, x: Any, options: CallOptions) -> Any:
-        """See :meth:`Member.run`."""
-        if not isinstance(x, Mapping):
-            raise self.sample_error(type(x).__name__)
-        known = [name for name, value in x.items() if isinstance(as_part(value), Image)]
-        for name in self.images:
-            if name not in known:
-                raise ParameterError(
-                    f"{name!r} is no image of the sample",
-                    source=self.name,
-                    allowed=", ".join(known) or "none",
-                )
-        result = x if isinstance(x, Sample) else Sample(x)
-        for on_volumes, members in groupby(self.chain.ops, _is_on_volumes):
-            line = Chain.part(tuple(members), self.chain.fuse)
-            if on_volumes:  # each has the names of its images
-                result = line(result, **vars(options))
-            else:
-                changed: Any = line({name: result[name] for name in self.images}, **vars(options))
-                result = result.with_parts({**result, **changed}, partial(_history_of, changed))
-        return result
-
-    def sample_error(self, received: str) -> ParameterError:
-        """Return the error for an input that is not a sample of several parts.
-
-        Args:
-            received: description of the input.
-        """
-        names = ", ".join(f"{name!r}: …" for name in self.images)
-        return ParameterError(
-            f"it acts on {', '.join(self.images)} of a sample, not on: {received}",
-            source=self.name,
-            allowed=f"a sample of several parts, such as {{{names}}}",
-        )
 
 
 @reads_state(Only.name)
@@ -471,36 +425,29 @@ def _only_of(state: State, read: Callable[[State], Any]) -> Only:
     return Only(state["images"], chain).rebuilt(chain.operators)
 
 
-def _is_on_volumes(member: Any) -> bool:
-    return any(isinstance(op, Volumetric) for op in member.operators)
-
-
-def _history_of(sample: Any) -> Any:
-    return sample.history
-
-
 def _restricted(op: Any, images: tuple[str, ...]) -> Any:
-    """Return an operator for some images; one on volumes has their names as its parameter ``only``."""
-    if isinstance(op, Intensity) and op.only in (None, images):
-        return type(op)(**{**op.settings(), "only": images}).with_occurrence(op.occurrence)
-    if isinstance(op, Intensity):
-        raise ParameterError(
-            f"{op.name} has only={op.only!r}, and acts on {', '.join(images)}",
-            source="only",
-            allowed="no names",
-        )
+    """Return an operator for some images."""
+    if isinstance(op, SomeOf):
+        return op
     if not isinstance(op, (Op, Volumetric)):
         raise ParameterError(
             f"{op.name} acts on {op.traits.takes}",
             source="only",
             allowed="operators on images, and on the intensities of volumes",
         )
-    if isinstance(op, (Geometry, Volumetric)) or not (op.traits.keeps_size and op.traits.keeps_frames):
-        what = "changes labels" if getattr(op.traits, "on_labels", False) else "moves pixels"
+    on_labels = getattr(op.traits, "on_labels", False)
+    if op.traits.geometric or on_labels or not (op.traits.keeps_size and op.traits.keeps_frames):
+        what = "changes labels" if on_labels else "moves pixels"
         raise ParameterError(
             f"{op.name} {what}, and all parts of a sample are moved together",
             source="only",
             allowed="operators that change values without moving them",
             advice="Put it into the chain next to this",
         )
-    return op
+    if op.image_names not in (None, images):
+        raise ParameterError(
+            f"{op.name} is for {', '.join(op.image_names)} already",
+            source="only",
+            allowed="no Only within another",
+        )
+    return op.for_images(images)

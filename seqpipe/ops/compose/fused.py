@@ -385,7 +385,7 @@ def compositions(ops: Seq[Op]) -> Iterator[Composed | Op]:
     group: list[Op] = []
     common = WHOLE_PIXELS
     for op in ops:
-        own = _interpolation_of(op)
+        own = op.composable if isinstance(op, Geometry) else None
         both = None if own is None else _common(common, own)
         if group and both is None:
             yield from _closed(group, common)
@@ -405,17 +405,6 @@ def _closed(group: list[Op], common: Interpolated) -> Iterator[Composed | Op]:
         yield Composed(tuple(group), common)
     else:
         yield from group
-
-
-def _interpolation_of(op: Op) -> Interpolated | None:
-    """Return the interpolation of an operator that can be composed, else None.
-
-    An antialiased result averages many pixels, so a mapping of points cannot express it. An operator without a body is
-    not composed, because it may replace the reference of the base whose mapping it inherits.
-    """
-    if not isinstance(op, Geometry) or op.traits.body is None or getattr(op, "dtype", None) is not None:
-        return None
-    return op.interpolation
 
 
 def _common(one: Interpolated, other: Interpolated) -> Interpolated | None:
@@ -491,5 +480,5 @@ def _mappings(call: BoundCall) -> list[Mapping]:
 
 
 def leading(chain: Any) -> tuple[Op, ...]:
-    """Return the operators on images at the start of a chain, up to the first composed mapping."""
-    return tuple(takewhile(lambda part: isinstance(part, Op), chain.passes()))
+    """Return the operators on all images at the start of a chain, up to the first composed mapping."""
+    return tuple(takewhile(lambda part: isinstance(part, Op) and part.image_names is None, chain.passes()))

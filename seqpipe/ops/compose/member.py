@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from reprlib import repr as short
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
@@ -12,9 +12,16 @@ from ...core.json_text import field_of, parse_json, reading_json
 from ...errors import ParameterError
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable
-from ..core.spec import CallOptions
 
-__all__ = ["Member", "State", "chain_of_json", "json_of_chain", "member_of_state", "reads_state"]
+__all__ = [
+    "Member",
+    "State",
+    "chain_of_json",
+    "json_of_chain",
+    "member_of_state",
+    "reads_state",
+    "sample_error",
+]
 
 
 class Member(Deferrable):
@@ -26,14 +33,10 @@ class Member(Deferrable):
 
     explanation: ClassVar[str] = ""
 
-    @abstractmethod
-    def run(self, x: Any, options: CallOptions) -> Any:
-        """Apply the member; the result has the type of ``x``.
-
-        Args:
-            x: images, a sequence, a batch, a list, or a sample of several parts.
-            options: options of the call.
-        """
+    @property
+    def members(self) -> tuple[Any, ...]:
+        """The members that a chain runs in its place; by default itself, by ``run(x, options)``."""
+        return (self,)
 
     @abstractmethod
     def result_layout(self, layout: str) -> str:
@@ -42,6 +45,21 @@ class Member(Deferrable):
     @abstractmethod
     def state(self) -> dict[str, Any]:
         """Return the settings as JSON types; nodes stay objects."""
+
+
+def sample_error(images: Iterable[str], received: str) -> ParameterError:
+    """Return the error for an input of :class:`seqpipe.ops.Only` that is not a sample of several parts.
+
+    Args:
+        images: names of the images that it acts on.
+        received: description of the input.
+    """
+    names = ", ".join(f"{name!r}: …" for name in images)
+    return ParameterError(
+        f"it acts on {', '.join(images)} of a sample, not on: {received}",
+        source="only",
+        allowed=f"a sample of several parts, such as {{{names}}}",
+    )
 
 
 State: TypeAlias = Mapping[str, Any]

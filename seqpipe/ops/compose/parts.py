@@ -35,6 +35,9 @@ from ..call.inputs import (
     as_array,
     check_marked,
     error_source,
+    history_entry,
+    images_of,
+    is_sample,
     layout_of,
     like_container,
     like_library,
@@ -135,8 +138,8 @@ def apply_to_sample(
 
     Args:
         target: the operator or chain.
-        sample: parts by name; a bare array or sequence is an image, if it is not marked as labels. Or labels alone: a
-            sequence, a batch, or a list of sequences that is marked so.
+        sample: parts by name; a bare array or sequence is an image, if it is not marked as labels; or a list of such
+            samples. Or labels alone: a sequence, a batch, or a list of sequences that is marked so.
         layout: layout of arrays of images.
         epoch: epoch that parameters are sampled for.
         index: indices of the samples, or the index of the first.
@@ -148,8 +151,12 @@ def apply_to_sample(
         or a parameter is one.
     """
     if not isinstance(sample, Mapping):
-        alone = {"layout": layout, "epoch": epoch, "backend": backend, "device": device}
-        return _labels_alone(target, sample, index, alone)
+        own = {"layout": layout, "epoch": epoch, "backend": backend, "device": device}
+        if not is_sample(sample):
+            return _labels_alone(target, sample, index, own)
+        numbers = indices_of(target.operators[0], index, len(sample))
+        pairs = zip(sample, numbers, strict=True)
+        return like_container(sample, [apply_to_sample(target, one, index=n, **own) for one, n in pairs])
     values = [one.data if isinstance(one, Part) else one for one in sample.values()]
     if target.pending or any(isinstance(one, DataNode) for one in values):
         arguments = {
@@ -257,14 +264,8 @@ def _entries(op: Declaration, specs: Seq[Spec], block: Block, context: _Context)
     rows = block.of(0, specs[0].frames)
     several = {name: rows[name].tolist() for name in rows.dtype.names or ()}
     drawn = {name: values[0] if len(rows) == 1 else values for name, values in several.items()}
-    return [
-        {
-            "op": op.state(),
-            "epoch": int(context.epoch),
-            "index": 0 if context.index is None else int(np.ravel(context.index)[0]),
-            "drawn": _json_values(drawn),
-        }
-    ]
+    index = 0 if context.index is None else int(np.ravel(context.index)[0])
+    return [history_entry(op, context.epoch, index, _json_values(drawn))]
 
 
 class _SampleCall(NamedTuple):
@@ -275,19 +276,23 @@ class _SampleCall(NamedTuple):
         parts: parts by name.
         layout: layout of arrays of images; None for the default.
         context: epoch, indices, backend and device.
-        call: the operator bound to the first image; its parameters apply to all parts.
+        images: names of the images that the operator changes.
+        call: the operator bound to the first of them; its parameters apply to all parts.
     """
 
     op: Any
     parts: Mapping[str, Part]
     layout: str | None
     context: _Context
+    images: tuple[str, ...]
     call: BoundCall
 
     @classmethod
     def of(cls, op: Any, parts: Mapping[str, Part], layout: str | None, context: _Context) -> _SampleCall:
         """Bind an operator to a sample."""
-        return cls(op, parts, layout, context, _bind(op, _reference(parts).data, layout, context))
+        images = images_of(op, {name: one for name, one in parts.items() if isinstance(one, Image)})
+        call = _bind(op, parts[images[0]].data, layout, context)
+        return cls(op, parts, layout, context, images, call)
 
     @property
     def image(self) -> CallInput:
@@ -319,7 +324,10 @@ class _SampleCall(NamedTuple):
         for name, part in self.parts.items():
             if self.moves and isinstance(part, (Image, Labels)) and isinstance(part.data, Sequence):
                 self._check_grid(name, part.data)
-        result = {name: part.with_data(by_kind[type(part)](name, part)) for name, part in self.parts.items()}
+        result = dict(self.parts)
+        for name in self.parts if self.op.image_names is None else self.images:
+            part = self.parts[name]
+            result[name] = part.with_data(by_kind[type(part)](name, part))
         after = self.op.result_layout(self.letters)
         return result, (self.layout if after == self.letters else after)
 
@@ -344,16 +352,15 @@ class _SampleCall(NamedTuple):
     # ------------------------------------------------------------------ images
 
     def _image(self, name: str, part: Image) -> Any:
-        if part is _reference(self.parts):
+        number = self.images.index(name)
+        if not number:
             call = self.call
         else:
             call = _bind(self.op, part.data, self.layout, self.context)
             shapes = [one.parts[0].nfhwc.shape[:4] for one in (call, self.call)]
             if self.moves and shapes[0] != shapes[1]:
                 raise self._misfit(name, "images", part.array)
-            call = _with_own_noise(
-                call, [one for one in self.parts.values() if isinstance(one, Image)].index(part)
-            )
+            call = _with_own_noise(call, number)
         if isinstance(part.data, Batch):
             index = part.data.indices if self.context.index is None else self.context.index
             options: dict[str, Any] = {"layout": self.layout, "epoch": self.context.epoch, "index": index}

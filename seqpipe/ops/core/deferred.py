@@ -88,7 +88,7 @@ def _bound(op: Any, numbers: Iterator[Any]) -> Any:
             error.source, error.fact = op.name, f"{name} is {error.fact}"
             raise
         settings[name] = PerFrame(value) if isinstance(settings[name], PerFrame) else value
-    return type(op)(**settings).with_occurrence(op.occurrence)
+    return op.with_settings(settings)
 
 
 @contextmanager

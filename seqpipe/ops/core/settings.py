@@ -30,11 +30,13 @@ class Settings(Deferrable):
         name: name of the operator's function.
         stream_name: name of its random stream: the operator's name, followed by the occurrence unless that is 0.
         parameters: the declared parameters.
+        image_names: names of the images of a sample that it changes; None for all. :class:`seqpipe.ops.Only` sets them.
     """
 
     name: ClassVar[str]
     stream_name: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]
+    image_names: ClassVar[tuple[str, ...] | None] = None
 
     @property
     def operators(self) -> tuple[Any, ...]:
@@ -69,12 +71,21 @@ class Settings(Deferrable):
         """Return the same operator with another occurrence."""
         if occurrence == self.occurrence:
             return self
+        return self._copy(stream_name=f"{self.name}#{occurrence}" if occurrence else self.name)
+
+    def for_images(self, names: tuple[str, ...] | None) -> Self:
+        """Return the same operator with other :attr:`image_names`."""
+        return self if names == self.image_names else self._copy(image_names=names)
+
+    def _copy(self, **attributes: Any) -> Self:
         other = object.__new__(type(self))
         # includes its caches, which hold nothing sampled
-        other.__dict__.update(
-            self.__dict__, stream_name=f"{self.name}#{occurrence}" if occurrence else self.name
-        )
+        other.__dict__.update(self.__dict__, **attributes)
         return other
+
+    def with_settings(self, settings: dict[str, Any]) -> Self:
+        """Return an operator with all parameters from :meth:`settings`, and this one's occurrence and images."""
+        return _rebuild(type(self), settings, self.occurrence, self.image_names)  # type: ignore[no-any-return]  # of this class
 
     def settings(self) -> dict[str, Any]:
         """Return the normalized value of every parameter."""
@@ -99,7 +110,7 @@ class Settings(Deferrable):
         return f"{type(self).__name__}({arguments})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.settings(), self.occurrence)
+        return _rebuild, (type(self), self.settings(), self.occurrence, self.image_names)
 
     def check_bound(self) -> None:
         """Check that no parameter is a node."""
@@ -148,5 +159,7 @@ def _of_settings(name: str, settings: dict[str, Any], more: dict[str, Any]) -> A
     return REGISTRY[name](**settings, **more).with_occurrence(occurrence)
 
 
-def _rebuild(cls: type[Any], settings: dict[str, Any], occurrence: int = 0) -> Any:
-    return cls(**settings).with_occurrence(occurrence)
+def _rebuild(
+    cls: type[Any], settings: dict[str, Any], occurrence: int = 0, images: tuple[str, ...] | None = None
+) -> Any:
+    return cls(**settings).with_occurrence(occurrence).for_images(images)

@@ -188,6 +188,7 @@ class Traits:
         rows_together: whether ``kernel_rows`` accepts rows of several samples of one spec although it moves frames.
         frames_alike: whether equal frames with equal parameters have equal results; otherwise each frame has its own
             row of parameters.
+        geometric: whether it moves pixels or voxels, and with them every part of a sample.
         body: the GPU implementation; None runs the reference on CuPy arrays.
         composed: whether it runs other operators on a GPU; it then defines ``compose``.
         derived: names of the float32 values derived from parameters and dtype; ``(name, length)`` is a vector.
@@ -218,6 +219,7 @@ class Traits:
     derived_from: tuple[str, ...] | None = None
     rows_together: bool = False
     frames_alike: bool = True
+    geometric: bool = False
     body: Body | None = None
     composed: bool = False
     derived: tuple[str | tuple[str, int], ...] = ()

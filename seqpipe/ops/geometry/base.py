@@ -101,7 +101,11 @@ class Geometry(Op, register=False):
 
     dtypes: ClassVar[tuple[str, ...]] = MOVED_DTYPES
     values: ClassVar[Literal["computed", "moved"]] = "moved"
+    geometric = True
     body: ClassVar[Body | None] = Body("gather")
+    perspective: ClassVar[bool] = False
+    warps: ClassVar[bool] = False
+    smooths: ClassVar[bool] = False
 
     @abstractmethod
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
@@ -117,6 +121,35 @@ class Geometry(Op, register=False):
     def interpolation(self) -> Interpolated | None:
         """Interpolation, if each pixel is interpolated at one point; None if it is not, or if that varies."""
         return WHOLE_PIXELS if self.traits.whole_pixels and self.traits.values == "moved" else None
+
+    @property
+    def composable(self) -> Interpolated | None:
+        """Interpolation, if the operator can be composed with others into one mapping; else None.
+
+        An antialiased result averages many pixels, so a mapping of points cannot express it. An operator without a body
+        is not composed, because it may replace the reference of the base whose mapping it inherits.
+        """
+        changes = self.traits.body is None or getattr(self, "dtype", None) is not None
+        return None if changes else self.interpolation
+
+    @cached_property
+    def gather_settings(self) -> dict[str, Any] | None:
+        """Settings that operators on volumes must share to be composed with this one; None if it is not composed.
+
+        With ``fill_value=None`` it is not: it repeats the edges of images alone, and operators on volumes also those of
+        labels.
+        """
+        how = None if self.perspective or self.is_by_frame else self.composable
+        if how is None or how is WHOLE_PIXELS:
+            return None if how is None else {}
+        fill = how.fill_value
+        return None if fill is None else {"interp": how.interp_type, "fill_value": fill, "label_fill": 0}
+
+    def moved(self, mapping: Any, p: Any, grid: Any) -> Any:
+        """Append this operator, on every slice of a volume, to a mapping; see :meth:`VolumeGeometry.moved`."""
+        depth, height, width = grid.size
+        in_slice = self.mapping(p, height, width)
+        return mapping.then(in_slice.affine(np.eye(4)), (depth, in_slice.height, in_slice.width))
 
     def specs_of(self, part: Any) -> list[Spec]:
         """Return the specs of the samples, with the voxel spacing where an affine is known."""

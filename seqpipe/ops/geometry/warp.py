@@ -116,6 +116,7 @@ class WarpPerspective(Warped):
         choices=("corner", "center"),
     )
 
+    perspective = True
     examples = (
         {"matrix": (0.9, 0.2, -1.0, -0.1, 1.1, 0.5, 0.01, -0.02, 1.0), "size": (6, 5), "fill_value": 9.0},
         {

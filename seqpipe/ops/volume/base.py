@@ -22,10 +22,11 @@ from ..call.inputs import check_type
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import Deferrable, or_node
 from ..core.distributions import PerFrame
-from ..core.parameters import ANY, param
+from ..core.parameters import param
 from ..core.spec import MOVED_DTYPES, Backend, CallOptions
 from ..core.traits import Traits
 from ..core.types import Type
+from ..geometry.base import Geometry
 from .channels import Call, Stage
 from .gather import Interpolation, reference_gather
 from .mapping import Extent, Mapping3
@@ -41,6 +42,7 @@ __all__ = [
     "VolumeTraits",
     "Volumetric",
     "bits",
+    "composed_with_volumes",
     "for_each_axis",
     "generator",
     "spacing_of",
@@ -54,13 +56,11 @@ class VolumeTraits(Traits):
     """Traits of operators on volumes.
 
     Attributes:
-        geometric: whether the operator moves voxels, and therefore every part of a sample.
         on_labels: whether the operator changes labels instead of images.
         to_float: whether the operator maps values to a new scale, for which images of integers become float32.
         for_each_axis: parameters with one value for each axis, for which a single number or range stands for all axes.
     """
 
-    geometric: bool = False
     on_labels: bool = False
     to_float: bool = False
     for_each_axis: tuple[str, ...] = ()
@@ -239,13 +239,6 @@ def spacing_of(op: Volumetric, grid: VoxelGrid, what: str) -> FloatArray:
 class Intensity(Volumetric, register=False):
     """An operator that changes images, and leaves labels, points and boxes unchanged."""
 
-    only: tuple[str, ...] | None = param(
-        None,
-        "names of the images to act on; None for all",
-        kind=str,
-        size=ANY,
-        optional=True,
-    )
     per_channel: bool = param(
         False, "whether parameters are sampled for each channel instead of once for all", drawn=False
     )
@@ -258,12 +251,6 @@ class Intensity(Volumetric, register=False):
     )
 
     keyed = True
-
-    def __post_init__(self) -> None:
-        only: Any = self.only
-        if isinstance(only, str):
-            object.__setattr__(self, "only", (only,))
-        super().__post_init__()
 
     @abstractmethod
     def reference(self, x: Array, p: Any) -> Array:
@@ -354,18 +341,34 @@ def _plain(value: Any, size: int) -> Any:
     return np.asarray(value, np.float32) if size else np.float32(value)
 
 
+def composed_with_volumes(members: Seq[Any]) -> set[int]:
+    """Return the positions of operators on images that form one mapping with a neighbor that moves voxels."""
+    result: set[int] = set()
+    for position, op in enumerate(members):
+        for step in (-1, 1) if isinstance(op, VolumeGeometry) else ():
+            # what precedes smoothing cannot be part of the gather after it
+            settings, at = op.gather_settings, position - 1 if step < 0 and not op.smooths else position + 1
+            while 0 <= at < len(members) and isinstance(other := members[at], Geometry):
+                if other.gather_settings is None or not settings_agree(settings, other.gather_settings):
+                    break
+                result.add(at)
+                settings, at = settings | other.gather_settings, at + step
+    return result
+
+
 @dataclass(frozen=True)
 class VolumeChain(Deferrable):
     """Consecutive operators on volumes in a chain; adjacent geometric ones are fused into one gather.
 
     Attributes:
-        ops: the operators, in their order; each draws as it does in the chain.
+        ops: the operators, in their order, with those of :func:`composed_with_volumes`; each draws as it does in the
+            chain.
     """
 
-    ops: tuple[Volumetric, ...]
+    ops: tuple[Any, ...]
 
     @property
-    def operators(self) -> tuple[Volumetric, ...]:
+    def operators(self) -> tuple[Any, ...]:
         """The operators, of which parameters may be nodes."""
         return self.ops
 
@@ -418,13 +421,13 @@ class VolumeChain(Deferrable):
         (plan,) = plans_of(self.ops, [state_of(self.ops[0].name, sample, layout)], epoch, [index])
         return [f"{' → '.join(step.names)}: {step.summary}" for step in plan.steps]
 
-    def groups(self) -> list[tuple[Volumetric, ...]]:
+    def groups(self) -> list[tuple[Any, ...]]:
         """Return the operators of each pass, if all of them act."""
-        groups: list[list[Volumetric]] = []
+        groups: list[list[Any]] = []
         settings: dict[str, Any] = {}
         warped = moving = False
         for op in self.ops:
-            if not isinstance(op, VolumeGeometry):
+            if not op.traits.geometric:
                 groups.append([op])
                 moving = False
                 continue

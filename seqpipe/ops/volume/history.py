@@ -35,6 +35,7 @@ def _ops_of(history: Iterable[Mapping[str, Any]]) -> list[tuple[Any, SampledPara
     records = []
     for entry in history:
         op = Declaration.from_json(json.dumps(entry["op"]))
+        op = op.for_images(tuple(entry["images"]) if "images" in entry else None)
         if "size" not in entry:
             raise ParameterError(
                 f"a history with {op.name}, which acts on images",

@@ -14,10 +14,11 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
-from ..call.inputs import check_memory
+from ..call.inputs import check, check_memory, error_source, history_entry, images_of
 from ..core.blocks import resolve, values_of, values_of_each, with_acts
 from ..core.declaration import Declaration
 from ..core.spec import Spec
+from ..geometry.mapping import spacing_of
 from .gather import gather
 from .mapping import Mapping3
 from .state import PartState, SampleState, VoxelGrid, name_of
@@ -204,9 +205,9 @@ class Change:
 
     def first_channels(self, state: SampleState) -> dict[str, int]:
         """Return the images of a sample that it changes, and the number of the first channel of each."""
-        channels, channel = {}, 0
+        channels, channel, chosen = {}, 0, images_of(self.op, state.images)
         for name, item in state.images.items():
-            if self.op.only is None or name in self.op.only:
+            if name in chosen:
                 channels[name] = channel
             channel += item.values.shape[3]
         return channels
@@ -309,11 +310,16 @@ class Plan:
         self.steps: list[PlanStep] = []
         self.drawn: list[tuple[Any, SampledParameters, VoxelGrid]] = []
 
-    @property
-    def spec(self) -> Spec:
-        """Properties of the sample for which parameters are sampled."""
+    def spec_for(self, op: Any) -> Spec:
+        """Return the properties of the sample for which an operator's parameters are sampled."""
         frames, height, width = self.grid.size
-        return self._state.spec._replace(frames=frames, height=height, width=width)
+        spec = self._state.spec._replace(frames=frames, height=height, width=width)
+        if op.traits.takes == "volumes":
+            return spec
+        spec = spec._replace(volume=True)
+        check(op, spec)
+        with error_source(op):
+            return spec if self.grid.affine is None else spec._replace(spacing=spacing_of(self.grid.affine))
 
     def add(self, op: Any, p: Any) -> None:
         """Append an operator."""
@@ -326,7 +332,12 @@ class Plan:
                 self._pending = None
                 self.steps.append(Rename(op))
         elif (converted := self._images_to_convert(op)) or p.acts:
-            self._check_images(op)
+            if not self._state.images:
+                raise ParameterError(
+                    f"a sample of {', '.join(self._state.parts)}, none of which is an image",
+                    source=op.name,
+                    allowed="images",
+                )
             self._converted.update(converted)
             self._pending = None
             self.steps.append(Change(op, p, self.grid.spacing_mm))
@@ -352,10 +363,7 @@ class Plan:
         def entries() -> list[dict[str, Any]]:
             return [
                 {
-                    "op": op.state(),
-                    "epoch": int(epoch),
-                    "index": int(index),
-                    "drawn": p.to_json(),
+                    **history_entry(op, epoch, index, p.to_json()),
                     "size": [int(n) for n in grid.size],
                     "affine": None if grid.affine is None else grid.affine.tolist(),
                 }
@@ -366,16 +374,12 @@ class Plan:
 
     def _images_to_convert(self, op: Any) -> list[str]:
         """Return the images of integers that an operator converts to float32, whether it acts or not."""
+        images = self._state.images
+        chosen = images_of(op, images)
         if not op.traits.to_float:
             return []
-        dtypes = {name: name_of(item.values.dtype) for name, item in self._state.images.items()}
-        return [
-            name
-            for name, dtype in dtypes.items()
-            if (op.only is None or name in op.only)
-            and name not in self._converted
-            and op.result_dtype(dtype) != dtype
-        ]
+        dtypes = {name: name_of(images[name].values.dtype) for name in chosen if name not in self._converted}
+        return [name for name, dtype in dtypes.items() if op.result_dtype(dtype) != dtype]
 
     def _check_size(self, op: Any) -> None:
         """Raise an error if the parts, with the size after an operator, exceed the memory of their device."""
@@ -384,22 +388,6 @@ class Plan:
         what = f"a result of {' × '.join(map(str, self.grid.size))} voxels"
         advice = "Choose a smaller size or factor, or a larger distance of voxels"
         check_memory(op, what, size, namespace(voxels[0]), advice)
-
-    def _check_images(self, op: Any) -> None:
-        images = self._state.images
-        if not images:
-            raise ParameterError(
-                f"a sample of {', '.join(self._state.parts)}, none of which is an image",
-                source=op.name,
-                allowed="images",
-            )
-        for name in op.only or ():
-            if name not in images:
-                raise ParameterError(
-                    f"only has {name!r}",
-                    source=op.name,
-                    allowed=f"images of the sample: {', '.join(images)}",
-                )
 
 
 def plans_of(
@@ -421,7 +409,9 @@ def plans_of(
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
         parameters = (
-            drawn[number] if drawn else sampled_parameters(op, [plan.spec for plan in plans], epoch, indices)
+            drawn[number]
+            if drawn
+            else sampled_parameters(op, [plan.spec_for(op) for plan in plans], epoch, indices)
         )
         for plan, p in zip(plans, parameters, strict=True):
             plan.add(op, p)

@@ -301,7 +301,8 @@ def apply_to_samples(
 
 def _draws_by_sample(op: Declaration) -> bool:
     """Return whether parameters may depend on the input of an operator, which the operators before it determine."""
-    return type(op).sample is not Declaration.sample or bool(op.traits.derived)
+    on_images = op.traits.takes == "images"
+    return on_images or type(op).sample is not Declaration.sample or bool(op.traits.derived)
 
 
 def _portions(states: Seq[SampleState], settings: RunSettings) -> list[slice]:

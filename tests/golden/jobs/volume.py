@@ -107,7 +107,7 @@ def volume_chains() -> Found:
     chain = ops.Chain(
         ops.RandomAffine3d(rotate=(-15.0, 15.0), scale=(0.9, 1.1)),
         ops.Flip3d(width=True, p=0.5),
-        ops.GaussianNoise3d(sigma=(0.0, 5.0), only="t1"),
+        ops.Only("t1", ops.GaussianNoise3d(sigma=(0.0, 5.0))),
     )
     take = Patch((6, 10, 10), per_volume=2)
     with volumes(take, ("t1", "t2", "label"), shuffle=True).map(chain) as data:

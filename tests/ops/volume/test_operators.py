@@ -511,7 +511,7 @@ def test_the_dtype_does_not_depend_on_the_draw(rng, op, device):
             assert again.dtype == np.float32
             assert np.abs(again - one["image"]).max() < 1e-3
     assert chain(np.stack(stored), layout="NDHW").dtype == np.float32, "one array of all samples"
-    kept = Chain(ops.ZScore(only="other", p=0.5, seed=1))(samples)
+    kept = Chain(ops.Only("other", ops.ZScore(p=0.5, seed=1)))(samples)
     assert {one["image"].dtype.name for one in kept} == {"int16"}
     assert "conversion to float32" in Chain(ops.ZScore(p=0.0)).explain(stored[0])
     assert op.result_types((Type("images", "DHW", "int16"),))[0].dtype == "float32"
@@ -610,15 +610,6 @@ def test_channels_have_draws_of_their_own(rng):
     assert len(np.unique(apart)) == 6
     some = ops.BrightnessMultiplicative(factor=(0.5, 2.0), per_channel=True, p_channel=0.5)(volume, index=1)
     assert 1 <= (some != 1).any(axis=(0, 1, 2)).sum() < 6
-
-
-def test_only_named_images_change(volume, blocks):
-    sample = {"t1": volume, "t2": volume, "label": Labels(blocks)}
-    done = ops.BrightnessMultiplicative(factor=2.0, only="t2")(sample)
-    assert np.array_equal(done["t1"], volume)
-    assert np.array_equal(done["t2"], volume * 2)
-    with pytest.raises(ParameterError, match="only has 'flair'; allowed: images of the sample: t1, t2"):
-        ops.BrightnessMultiplicative(factor=2.0, only="flair")(sample)
 
 
 # ------------------------------------------------------------------------------------------ bad input
