@@ -17,7 +17,7 @@ from seqpipe import ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import apply
 from seqpipe.ops.call import backends, threads
-from seqpipe.ops.call.threads import parallel_for
+from seqpipe.core.threads import parallel_for
 from tests.support.deep import deep
 from tests.support.operators import compare
 

@@ -14,12 +14,12 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
+from ...resampling.gather import gather
+from ...resampling.mapping import Mapping3
 from ..call.inputs import check_memory
 from ..core.blocks import resolve, values_of, values_of_each, with_acts
 from ..core.declaration import Declaration
 from ..core.spec import Spec
-from .gather import gather
-from .mapping import Mapping3
 from .state import PartState, SampleState, VoxelGrid, name_of
 
 __all__ = [
