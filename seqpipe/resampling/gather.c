@@ -19,7 +19,7 @@ struct work {
     void *to;
     const float *lattice;   /* control displacements (slices, rows, columns, 3), or none */
     const float *positions; /* positions (slices, rows, columns, 3) in place of the mapping, or none */
-    int64_t type, interpolation, edge, planes, channels;
+    int64_t type, interpolation, edge, planes, channels; /* planes: IN_PLANE, PARALLEL or 0 */
     int64_t shape[3], stride[3], channel;  /* of what is read, in elements */
     int64_t size[3], pitch[3], to_channel; /* of the result */
     int64_t nodes[3];                      /* of the lattice */
@@ -27,6 +27,7 @@ struct work {
 };
 
 enum { NEAREST, LINEAR, CUBIC, VOTE, BSPLINE };
+enum { IN_PLANE = 1, PARALLEL }; /* slices of the result are slices of the source; axes are parallel, in double precision */
 
 static inline int64_t below(real x) {
     const int32_t i = (int32_t)x;
@@ -367,10 +368,13 @@ static const real HALF = (real)(0.5 + TIE), TIED = (real)(0.5 - TIE);
                 for (int t = 0; t < 8; t++)                                                                           \
                     worth[t] = (t & 4 ? fz : 1 - fz) * (t & 2 ? fy : 1 - fy) * (t & 1 ? fx : 1 - fx);                 \
                 const T near = v[(fz >= TIED) * 4 + (fy >= TIED) * 2 + (fx >= TIED)];                                 \
-                for (int t = 0; t < 8; t++) {                                                                         \
+                for (int t = 0, counted = 0; t < 8; t++) {                                                            \
+                    if (counted >> t & 1)                                                                             \
+                        continue;                                                                                     \
                     real score = 0;                                                                                   \
-                    for (int u = 0; u < 8; u++)                                                                       \
-                        score += v[u] == v[t] ? worth[u] : 0;                                                         \
+                    for (int u = t; u < 8; u++)                                                                       \
+                        if (v[u] == v[t])                                                                             \
+                            score += worth[u], counted |= 1 << u;                                                     \
                     const int before = v[t] == near || (found != near && v[t] < found);                               \
                     if (score > most + EQUAL || (score >= most - EQUAL && before))                                    \
                         found = v[t];                                                                                 \
@@ -481,6 +485,10 @@ static row_function *const ROWS[5][8] = {
 static plane_function *const PLANES[8] = {planes_u8, planes_i8, planes_u16, planes_i16, planes_f32, 0, 0,
                                           OF_F64(planes)};
 
+#if F64
+#include "gather_axes.c"
+#endif
+
 /* Where the places of a row are in each slice, and what the voxels around them are worth. */
 static void place_row(const struct work *k, const struct places *p) {
     const int64_t n = k->size[2], n1 = k->shape[1], n2 = k->shape[2];
@@ -508,6 +516,12 @@ enum { NEAR = 32 }; /* slices of which the second cache holds what a few rows re
 
 /* The slices of the result from `first` on up to `end`; `failed` is set where there is no memory. */
 void seqpipe_gather(const struct work *k, int64_t first, int64_t end, int32_t *failed) {
+#if F64
+    if (k->planes == PARALLEL) {
+        *failed = gather_axes(k, first, end);
+        return;
+    }
+#endif
     const int64_t n = k->size[2], contracted = k->nodes[1] * k->nodes[2] * 3, columns = k->nodes[2] * 3;
     real *room = malloc(sizeof(real) * (size_t)(5 * n));
     float *points = malloc(sizeof(float) * (size_t)(contracted + columns + 4 * n));

@@ -49,6 +49,12 @@ _TYPES: Final = ("uint8", "int8", "uint16", "int16", "float32", "int32", "int64"
 _NUMBERS: Final = {np.dtype(name): number for number, name in enumerate(_TYPES)}
 _AS: Final = {"bool": "uint8", "uint32": "int64", "uint64": "int64"}
 _BY_POSITIONS: Final = 3  # a kernel's number of mappings that are tables of positions
+_TAPS: Final[dict[Interpolation, int]] = {
+    "nearest": 1,
+    "linear": 2,
+    "cubic": 4,
+    "bspline": 4,
+}  # along an axis
 _SLABS: Final = 4  # for each thread, so that none waits long for the last one
 _THREADS_PAY: Final = 1 << 15  # from so many voxels of the result, threads are faster
 _MATRIX: Final = 3 * 4 * 8  # bytes
@@ -100,7 +106,7 @@ def gather_coefficients(job: Gather, *, reference: bool = False, double: bool = 
     if function is None:
         out[...] = reference_gather(*job[:5])
     else:
-        _run_in_c(function, job, out)
+        _run_in_c(function, job, out, double=double)
     return out
 
 
@@ -300,13 +306,14 @@ def _slice(indices: npt.NDArray[np.int64], step: int) -> slice:
     return slice(int(indices[0]), end if end >= 0 else None, step)
 
 
-def work_row(job: Gather, out: Array, lattice: int = 0) -> bytes:
+def work_row(job: Gather, out: Array, lattice: int = 0, *, double: bool = False) -> bytes:
     """Describe a gather for C and kernels: ``struct work`` of ``gather.c``.
 
     Args:
         job: the gather, of a dtype that they support.
         out: the result to write.
         lattice: address of the field's control displacements where the volume is, if that is not main memory.
+        double: whether it is for C in double precision.
     """
     volume, mapping, interpolation, fill, positions, _ = job
     field = mapping.lattice if positions is None else None
@@ -324,7 +331,7 @@ def work_row(job: Gather, out: Array, lattice: int = 0) -> bytes:
         _NUMBERS[volume.dtype],
         INTERPOLATIONS.index(interpolation),
         fill is None,
-        interpolation == "linear" and positions is None and mapping.in_plane,
+        _way(job, double),
         volume.shape[3],
         *volume.shape[:3],
         *[stride // width for stride in volume.strides],
@@ -338,16 +345,28 @@ def work_row(job: Gather, out: Array, lattice: int = 0) -> bytes:
     )
 
 
+def _way(job: Gather, double: bool) -> int:
+    """Return how C may compute a gather: 1 slice by slice, 2 axis by axis, 0 voxel by voxel."""
+    mapping, taps = job.mapping, _TAPS.get(job.interpolation)
+    if taps is None or job.positions is not None:
+        return 0
+    if double and mapping.lattice is None:
+        d, h, w = np.diag(mapping.matrix)[:3]
+        if (mapping.matrix[:3, :3] == np.diag((d, h, w))).all():
+            # voxels that are read for a slice of the result, in turn along each axis; where it is coarse, too many
+            return 2 * (taps == 1 or taps * (abs(h * w) + abs(w) + 1) < taps**3)
+    return int(taps == 2 and mapping.in_plane)
+
+
 def _three_rows(matrix: FloatArray) -> bytes:
     """Return a matrix without its last row, as C reads it."""
     return matrix.astype(np.float64, copy=False).tobytes()[:_MATRIX]
 
 
-def _run_in_c(function: Callable[..., None], job: Gather, out: Array) -> None:
-    work, depth = work_row(job, out), job.mapping.size[0]
+def _run_in_c(function: Callable[..., None], job: Gather, out: Array, *, double: bool) -> None:
+    work, depth = work_row(job, out, double=double), job.mapping.size[0]
     is_small = math.prod(job.mapping.size) < _THREADS_PAY
-    in_plane = job.interpolation == "linear" and job.positions is None and job.mapping.in_plane
-    count = 1 if is_small else max(1, min(depth, threads() * (1 if in_plane else _SLABS)))
+    count = 1 if is_small else max(1, min(depth, threads() * (1 if _way(job, double) else _SLABS)))
     ends = [depth * n // count for n in range(count + 1)]
     failed = np.zeros(count, np.int32)
 

@@ -12,9 +12,9 @@ from scipy import stats
 from seqpipe import ops, recipes
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
-from seqpipe.resampling.mapping import Mapping3
 from seqpipe.ops.volume.plan import SampledParameters
 from seqpipe.ops.volume.state import VoxelGrid
+from seqpipe.resampling.mapping import Mapping3
 
 pytestmark = pytest.mark.peers
 COUNT = 10_000

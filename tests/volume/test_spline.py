@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.volume import VolumeReader, resample, save
 from seqpipe.resampling.gather import gather
 from seqpipe.resampling.mapping import Mapping3
+from seqpipe.volume import VolumeReader, resample, save
 
 AFFINE = np.eye(4)[:, [2, 1, 0, 3]]
 

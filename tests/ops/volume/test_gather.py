@@ -245,7 +245,7 @@ def _all(mapping):
 def test_without_a_compiler_it_is_the_reference(volume, monkeypatch):
     mapping = Mapping3(volume.shape, matrix_of((3, 4, 50), 0.7, volume.shape))
     judged = gather(volume[..., None], mapping, "linear", 0.0, reference=True)
-    monkeypatch.setattr(module, "_in_c", lambda double: None)
+    monkeypatch.setattr(module, "_in_c", lambda _: None)
     assert (gather(volume[..., None], mapping, "linear", 0.0) == judged).all()
 
 
