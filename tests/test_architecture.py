@@ -54,7 +54,7 @@ OPS = (
 # The packages of volumes and of the command line, likewise.
 VOLUME = (
     ("space", "info", "source"),
-    ("formats", "resampling", "pictures", "disk"),
+    ("formats", "regrid", "pictures", "disk"),
     ("reader",),
     ("export", "labels", "patches"),
 )
@@ -74,6 +74,7 @@ BESIDE_OPS = ("video", "volume", "images", "readers")
 LAYERS = (
     Layer("core", ("errors", "layout", "array", "random", "core")),
     Layer("vocabulary", ("sequence", "parts")),
+    Layer("resampling", ("resampling",)),
     # what flow is made of and good for; the operator that computes it is one of ops
     Layer("flow", ("flow",)),
     Layer("sampling", ("sampling",), never=("flow",)),
@@ -140,11 +141,11 @@ HOMES = {
         "pipeline.executor",
         "pipeline.workers",
         "dataset.calls",
-        "ops.call.threads",
+        "core.threads",
     ),
     # futures carry what threads give; none of these is ThreadPoolExecutor's
     "concurrent.futures": (
-        "ops.call.threads",
+        "core.threads",
         "video.engine.read_ahead",
         "core.interruptible",
         "video.engine.engine",
@@ -156,7 +157,7 @@ HOMES = {
         "dataset.items",
     ),
     **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "core.draws", "sampling", "ops")),
-    "seqpipe.random": ("core.draws", "sampling", "ops", "dali"),
+    "seqpipe.random": ("core.draws", "resampling", "sampling", "ops", "dali"),
     "seqpipe.core.draws": ("ops",),
     "seqpipe.core.philox": ("ops",),
 }

@@ -33,7 +33,7 @@ from ..volume.info import VolumeInfo
 from ..volume.patches.cutting import cut_patch
 from ..volume.patches.grid import WEIGHTS, Weighting, starts_of, window_weights
 from ..volume.reader import VolumeReader
-from ..volume.resampling.regrid import resample
+from ..volume.regrid import resample
 from ..volume.source import Box
 from ..volume.space import moved
 

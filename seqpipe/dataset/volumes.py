@@ -14,7 +14,6 @@ from ..core.keywords import refuses_unknown
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError, described_type
 from ..ops import Chain, Spec, Type
 from ..ops.volume.base import VolumeChain, Volumetric
-from ..ops.volume.mapping import Mapping3
 from ..ops.volume.plan import sampled_parameters
 from ..ops.volume.state import VoxelGrid
 from ..ops.volume.whole_voxels import Crop3d, Flip3d, Rot90
@@ -24,6 +23,7 @@ from ..readers.volumes.case import VolumeRules, read_info
 from ..readers.volumes.fetch import PatchSelection, VolumeFetcher
 from ..readers.volumes.listing import Case, Cases, cases
 from ..readers.volumes.options import Cache, Grid, Patch, Prepare, VolumeTake, Whole
+from ..resampling.mapping import Mapping3
 from ..sampling.params import ON_ERROR, SEED, SHUFFLE, OnError
 from ..video.device import Device, parse_device
 from ..volume.info import VolumeInfo

@@ -73,6 +73,7 @@ Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and
 
 from __future__ import annotations
 
+from ..core.threads import set_threads, threads
 from . import (
     arrays,
     batch,
@@ -100,7 +101,6 @@ from .batch.mixing import *  # noqa: F403  a module's __all__ is the list of its
 from .call.dispatch import apply
 from .call.functions import function_of, functions, operator, table
 from .call.op import Op
-from .call.threads import set_threads, threads
 from .color.adjust import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..array import Array
 from ..core.finalizers import Finalizer
 from ..core.kernel import load_cupy
-from ..ops.call.threads import parallel_for, threads
+from ..core.threads import parallel_for, threads
 from ..video.cuda.streams import Streams
 
 __all__ = ["Gathered", "Staging"]

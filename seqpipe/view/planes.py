@@ -21,7 +21,7 @@ from ..errors import ParameterError, printable
 from ..parts import Boxes, Points
 from ..sequence import Sequence
 from ..volume.info import VolumeInfo
-from ..volume.resampling.regrid import reorient, resample
+from ..volume.regrid import reorient, resample
 from ..volume.slice_images import as_real, window_of
 from ..volume.space import grids_agree, moved
 from .encoding import downsample_mean, downsample_nearest, level_values, mosaic, png, quantize

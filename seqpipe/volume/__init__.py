@@ -20,24 +20,23 @@ if TYPE_CHECKING:
     from .labels.dicom_seg_file import save_dicom_seg
     from .labels.measure import LabelMeasures, measure, write_table
     from .reader import VolumeReader
-    from .resampling.align import align
-    from .resampling.regrid import reorient, resample, to_canonical
+    from .regrid import align, reorient, resample, to_canonical
 
 _LAZY = {
     "LabelFiles": "formats.label_files",
     "LabelMeasures": "labels.measure",
     "VolumeInfo": "info",
     "VolumeReader": "reader",
-    "align": "resampling.align",
+    "align": "regrid",
     "fill_holes": "labels.clean",
     "keep_largest": "labels.clean",
     "measure": "labels.measure",
     "remove_small": "labels.clean",
-    "reorient": "resampling.regrid",
-    "resample": "resampling.regrid",
+    "reorient": "regrid",
+    "resample": "regrid",
     "save": "formats.write",
     "save_dicom_seg": "labels.dicom_seg_file",
-    "to_canonical": "resampling.regrid",
+    "to_canonical": "regrid",
     "to_labels": "labels.clean",
     "to_monai": "export",
     "to_nibabel": "export",

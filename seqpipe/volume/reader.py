@@ -15,11 +15,12 @@ from ..array import Array, FloatArray, to_cupy
 from ..core.closing import Closing
 from ..core.keywords import refuses_unknown
 from ..errors import FrameRangeError, ParameterError
+from ..resampling.gather import Interpolation
 from ..sequence import Sequence, scaled_values
 from ..video.device import parse_device
 from .formats.open import open_volume, stamp_of
 from .info import VolumeInfo
-from .resampling.regrid import RegridInterpolation, TargetGrid, grid_of, resampled_window
+from .regrid import TargetGrid, grid_of, resampled_window
 from .source import AnyArray, Box, Origin, chosen_times
 from .space import Turn, moved, turn_to
 
@@ -198,7 +199,7 @@ class VolumeReader(Closing):
         spacing_mm: float | Seq[float] | None = None,
         *,
         like: Any = None,
-        interp: RegridInterpolation = "linear",
+        interp: Interpolation = "linear",
         antialias: bool = True,
         fill_value: float | None = None,
     ) -> VolumeReader:

@@ -14,10 +14,10 @@ import pytest
 
 import seqpipe
 from seqpipe import ops
+from seqpipe.core.threads import parallel_for
 from seqpipe.errors import ParameterError
 from seqpipe.ops import apply
 from seqpipe.ops.call import backends, threads
-from seqpipe.ops.call.threads import parallel_for
 from tests.support.deep import deep
 from tests.support.operators import compare
 

@@ -12,9 +12,9 @@ from scipy import stats
 from seqpipe import ops, recipes
 from seqpipe.ops.core.blocks import resolve, values_of
 from seqpipe.ops.core.spec import Spec
-from seqpipe.ops.volume.mapping import Mapping3
 from seqpipe.ops.volume.plan import SampledParameters
 from seqpipe.ops.volume.state import VoxelGrid
+from seqpipe.resampling.mapping import Mapping3
 
 pytestmark = pytest.mark.peers
 COUNT = 10_000
@@ -198,7 +198,7 @@ def test_a_turned_patch_is_the_same_image():
     pytest.importorskip("batchgeneratorsv2")
     from batchgeneratorsv2.transforms.spatial.spatial import SpatialTransform
 
-    from seqpipe.ops.volume.gather import gather
+    from seqpipe.resampling.gather import gather
 
     size = (20, 20, 20)
     peer = SpatialTransform(

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import seqpipe
+from seqpipe.resampling.gather import gather
+from seqpipe.resampling.mapping import Mapping3
 from seqpipe.volume import VolumeReader, resample, save
-from seqpipe.volume.resampling.gather import gather
 
 AFFINE = np.eye(4)[:, [2, 1, 0, 3]]
 
@@ -26,7 +27,7 @@ def test_it_is_scipy_s_order_three(fill, mode, parallel):
     expected = ndimage.affine_transform(
         array.astype(float), matrix, order=3, mode=mode, cval=fill or 0, output_shape=(8, 12, 10)
     )
-    made = gather(array[..., None], matrix, (8, 12, 10), "bspline", fill)
+    made = gather(array[..., None], Mapping3((8, 12, 10), matrix), "bspline", fill, double=True)
     places = (
         np.einsum("ij,jdhw->idhw", matrix[:3, :3], np.indices((8, 12, 10))) + matrix[:3, 3, None, None, None]
     )
@@ -41,7 +42,9 @@ def test_far_outside_is_the_fill_value(parallel):
     matrix = np.eye(4)
     matrix[0, 1] = 0.0 if parallel else 0.1
     matrix[2, 3] = 40.0  # beyond the last column by more than any spline reaches
-    made = gather(np.ones((5, 6, 7, 1), np.float32), matrix, (5, 6, 7), "bspline", -3.0)
+    made = gather(
+        np.ones((5, 6, 7, 1), np.float32), Mapping3((5, 6, 7), matrix), "bspline", -3.0, double=True
+    )
     assert (made == -3.0).all()
 
 

@@ -12,9 +12,9 @@ from ...array import Array
 from ...errors import ParameterError
 from ...ops import Run
 from ...ops.call.backends import cuda_device_of
-from ...ops.volume.gather import Interpolation, gather
-from ...ops.volume.mapping import Extent, Mapping3
 from ...pipeline.value import Value
+from ...resampling.gather import Interpolation, gather
+from ...resampling.mapping import Extent, Mapping3
 from ..call import DaliCall, native, plain
 from ..data_node import DataNode, node_of, outputs_of
 from ..dtypes import converted, dtype_name

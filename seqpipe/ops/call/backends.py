@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...array import Array, namespace, on_device_of, to_numpy
 from ...core.kernel import KernelDevice
+from ...core.threads import parallel_for, threads
 from ...errors import ParameterError
 from ..core.blocks import Block, joined, values_of, values_of_all
 from ..core.declaration import Declaration
@@ -20,7 +21,6 @@ from ..core.sampling import alike
 from ..core.spec import BACKENDS, FLOAT64_DTYPES, KERNEL_DTYPES, Backend, Spec, put
 from ..cuda.kernel import Item, cuda_device, run_kernel
 from .inputs import has_fast_form
-from .threads import parallel_for, threads
 
 __all__ = [
     "apply_table",

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...array import Array, device_of, namespace, to_cupy, to_numpy
 from ...core.opencv_threads import OPENCV
+from ...core.threads import parallel_for, threads
 from ...errors import BackendError, ParameterError
 from ...flow.grid import GRIDS
 from ...flow.motion import occlusion
@@ -23,7 +24,6 @@ from ...sequence import Batch, Sequence
 from ..arrays.base import ArrayOperand, Arrays
 from ..call.backends import on_device_of
 from ..call.inputs import like_container, like_library
-from ..call.threads import parallel_for, threads
 from ..core.deferred import or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param

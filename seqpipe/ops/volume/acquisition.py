@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
+from ...resampling.gather import gather
+from ...resampling.mapping import Mapping3, rotation_matrix
 from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator
 from .channels import Blurred, Coarse, SavedValues, Stage, Statistics, Step
-from .gather import gather
-from .mapping import Mapping3, rotation_matrix
 from .ranges import moments
 
 __all__ = [

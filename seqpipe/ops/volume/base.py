@@ -18,6 +18,9 @@ from ...core.kernel import KernelDevice
 from ...core.philox import random_bits
 from ...errors import ParameterError
 from ...random import generator_at
+from ...resampling.gather import Interpolation
+from ...resampling.mapping import Extent, Mapping3
+from ...resampling.reference import reference_gather
 from ..call.inputs import check_type
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import Deferrable, or_node
@@ -28,8 +31,6 @@ from ..core.traits import Traits
 from ..core.types import Type
 from ..geometry.base import Geometry
 from .channels import Call, Stage
-from .gather import Interpolation, reference_gather
-from .mapping import Extent, Mapping3
 from .plan import SampledParameters, plans_of, settings_agree
 from .run import SINGLE, run
 from .state import VoxelGrid, name_of, state_of

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from ...array import Array, address_of, device_of
 from ...core.kernel import CudaSource, KernelDevice
+from ...resampling.launch import on_device
 from ..noise.numbers import normal_lines
-from .gather import on_device
 
 __all__ = [
     "CODES",

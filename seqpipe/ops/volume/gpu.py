@@ -15,8 +15,8 @@ import numpy as np
 
 from ...array import Array, namespace
 from ...core.kernel import KernelDevice
+from ...resampling.gather import BatchMemory, Gather, gathers
 from .channels import MOST_VOXELS, ChannelTask, Stage, rounded, run_channels
-from .gather import BatchMemory, Gather, gathers
 from .plan import Change, Move, Plan, PlanStep, Rename
 from .state import PartState, SampleState, name_of
 

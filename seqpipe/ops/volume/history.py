@@ -14,11 +14,11 @@ import numpy.typing as npt
 from ...array import FloatArray
 from ...errors import ParameterError
 from ...parts import Labels, Sample
+from ...resampling.gather import Gather, gather, gather_coefficients
+from ...resampling.mapping import Extent, Lattice, Mapping3, transformed
 from ..call.backends import on_device_of
 from ..core.declaration import Declaration
 from ..core.spec import Backend
-from .gather import Gather, gather, gather_coefficients
-from .mapping import Extent, Lattice, Mapping3, transformed
 from .plan import SampledParameters
 from .run import SINGLE, RunSettings, apply_to_samples, plain
 from .state import VoxelGrid, state_of

@@ -14,13 +14,13 @@ import numpy as np
 from ...array import Array, namespace
 from ...errors import ParameterError
 from ...parts import Boxes, Labels
+from ...resampling.gather import gather
+from ...resampling.mapping import Mapping3
 from ..call.inputs import check, check_memory, error_source, history_entry, images_of
 from ..core.blocks import resolve, values_of, values_of_each, with_acts
 from ..core.declaration import Declaration
 from ..core.spec import Spec
 from ..geometry.mapping import spacing_of
-from .gather import gather
-from .mapping import Mapping3
 from .state import PartState, SampleState, VoxelGrid, name_of
 
 __all__ = [

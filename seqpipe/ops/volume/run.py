@@ -15,13 +15,13 @@ from ...array import Array, address_of, as_native, device_of, namespace
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError, ResultSizesError, warn_caller
 from ...parts import Image, Labels, Part, Sample, as_part, is_labels, unmarked_labels
+from ...resampling.gather import BatchMemory
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
 from ..call.inputs import as_array, check_marked, like_container, like_library
 from ..core.declaration import Declaration
 from ..core.sampling import indices_of
 from ..core.spec import Backend, CallOptions
-from .gather import BatchMemory
 from .gpu import run_on_gpu
 from .plan import Change, Plan, SampledParameters, plans_of, sampled_parameters
 from .state import LAYOUTS, SampleState, state_of

@@ -11,11 +11,19 @@ import numpy as np
 
 from ...array import FloatArray
 from ...errors import ParameterError
+from ...resampling.mapping import (
+    FOLD_LIMIT,
+    IDENTITY,
+    DrawnControl,
+    Lattice,
+    Mapping3,
+    nodes_for,
+    rotation_matrix,
+)
 from ..core.distributions import Number
 from ..core.parameters import at_most_one, param
 from .acquisition import GaussianBlur3d
 from .base import Intensity, Spatial, Volumetric, spacing_of
-from .mapping import FOLD_LIMIT, IDENTITY, DrawnControl, Lattice, Mapping3, nodes_for, rotation_matrix
 from .plan import SampledParameters
 from .state import VoxelGrid
 

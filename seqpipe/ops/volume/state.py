@@ -12,10 +12,10 @@ import numpy as np
 from ...array import Array, FloatArray, as_native, device_of, namespace, overlap, to_numpy
 from ...errors import ParameterError
 from ...parts import Boxes, Flow, Image, Labels, Part, Points, as_part
+from ...resampling.mapping import Extent, transformed
 from ...sequence import Sequence
 from ..call.inputs import like_library
 from ..core.spec import MOVED_DTYPES, Spec
-from .mapping import Extent, transformed
 
 __all__ = ["LAYOUTS", "PartState", "SampleState", "VoxelGrid", "name_of", "state_of"]
 

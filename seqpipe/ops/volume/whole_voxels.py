@@ -9,10 +9,10 @@ import numpy as np
 
 from ...array import Array, namespace
 from ...errors import ParameterError
+from ...resampling.mapping import IDENTITY, Mapping3
 from ..core.distributions import Choice, Flag, Number
 from ..core.parameters import param
 from .base import VolumeGeometry, Volumetric
-from .mapping import IDENTITY, Mapping3
 from .state import VoxelGrid
 
 __all__ = ["Crop3d", "Flip3d", "Pad3d", "ReplaceLabel", "Rot90"]

@@ -19,7 +19,7 @@ from ...volume.disk import DiskCache
 from ...volume.info import VolumeInfo
 from ...volume.patches.cutting import ClassIndex, WeightIndex, centered, cut_patch, uniform_start
 from ...volume.reader import VolumeReader
-from ...volume.resampling.regrid import TargetGrid, window_of
+from ...volume.regrid import TargetGrid, window_of
 from ...volume.source import AnyArray, Box
 from ...volume.space import moved
 from .listing import Case

@@ -14,9 +14,10 @@ from ...core.brief import Brief
 from ...core.padding import PAD_MODES, PadMode
 from ...core.param import Param, check_fields, choice
 from ...errors import ParameterError
+from ...resampling.gather import Interpolation
 from ...video.device import THREADS
 from ...volume.disk import CACHE_COMPRESSION, CacheCompression
-from ...volume.resampling.regrid import INTERP, RegridInterpolation, spacing_of_three
+from ...volume.regrid import INTERP, spacing_of_three
 from ...volume.space import check_orientation
 
 __all__ = ["Around", "Cache", "Grid", "Patch", "Prepare", "VolumeTake", "Whole"]
@@ -226,7 +227,7 @@ class Prepare(Brief):
     orientation: str | None = None
     spacing_mm: float | Seq[float] | None = None
     align: str = "none"
-    interp: RegridInterpolation = "linear"
+    interp: Interpolation = "linear"
     antialias: bool = True
     crop_above: float | None = None
     dtype: str | None = None

@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import ParameterError, UnreadableSourceError
 from ...sequence import scaled_values
 from ..info import VolumeInfo
-from ..resampling.regrid import grid_of, resampled_window
+from ..regrid import grid_of, resampled_window
 from ..source import AnyArray, Box, Source, VolumeSource, open_source
 from .dicom_file import header_of, is_dicom
 from .dicom_seg import is_segmentation, overlapping, segmentation_of

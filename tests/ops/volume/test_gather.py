@@ -11,9 +11,9 @@ from scipy import ndimage
 from scipy.spatial.transform import Rotation
 
 from seqpipe.errors import ParameterError
-from seqpipe.ops.volume import gather as module
-from seqpipe.ops.volume.gather import gather
-from seqpipe.ops.volume.mapping import FOLD_LIMIT, IDENTITY, Lattice, Mapping3, nodes_for
+from seqpipe.resampling import gather as module
+from seqpipe.resampling.gather import gather
+from seqpipe.resampling.mapping import FOLD_LIMIT, IDENTITY, Lattice, Mapping3, nodes_for
 
 BOTH = pytest.mark.parametrize("reference", [False, True])
 
@@ -245,7 +245,7 @@ def _all(mapping):
 def test_without_a_compiler_it_is_the_reference(volume, monkeypatch):
     mapping = Mapping3(volume.shape, matrix_of((3, 4, 50), 0.7, volume.shape))
     judged = gather(volume[..., None], mapping, "linear", 0.0, reference=True)
-    monkeypatch.setattr(module, "_native", lambda: None)
+    monkeypatch.setattr(module, "_in_c", lambda _: None)
     assert (gather(volume[..., None], mapping, "linear", 0.0) == judged).all()
 
 

@@ -9,11 +9,12 @@ from seqpipe import ops
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, Choice
 from seqpipe.ops.volume import run
-from seqpipe.ops.volume.gather import gather, launch_controls
-from seqpipe.ops.volume.mapping import DrawnControl, Lattice, Mapping3, nodes_for
 from seqpipe.ops.volume.plan import Move, plans_of
 from seqpipe.ops.volume.state import state_of
 from seqpipe.parts import Labels
+from seqpipe.resampling.gather import gather
+from seqpipe.resampling.launch import launch_controls
+from seqpipe.resampling.mapping import DrawnControl, Lattice, Mapping3, nodes_for
 from seqpipe.sequence import Sequence
 from tests.support.emulated import EmulatedDevice, missing_compiler
 

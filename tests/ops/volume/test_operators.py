@@ -18,10 +18,10 @@ from seqpipe.ops.core.sampling import sampled
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.core.types import Type
 from seqpipe.ops.volume import history
-from seqpipe.ops.volume.mapping import Lattice, Mapping3, nodes_for
 from seqpipe.ops.volume.plan import SampledParameters, sampled_parameters
 from seqpipe.ops.volume.state import VoxelGrid, state_of
 from seqpipe.parts import Boxes, Image, Labels, Points, Sample
+from seqpipe.resampling.mapping import Lattice, Mapping3, nodes_for
 from seqpipe.sequence import Batch, Sequence
 from tests.support.emulated import EmulatedDevice, missing_compiler
 

@@ -11,11 +11,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...array import FloatArray
-from ...core.bspline import slopes
-from ...core.bspline import weights as spline_weights
-from ...core.cached import cached_property
-from ...random import generator_at
+from ..array import FloatArray
+from ..core.cached import cached_property
+from ..random import generator_at
+from .bspline import slopes
+from .bspline import weights as spline_weights
 
 __all__ = [
     "FOLD_LIMIT",
@@ -194,7 +194,7 @@ class DrawnControl:
 
     @cached_property
     def values(self) -> npt.NDArray[np.float32]:
-        """The displacements, as in :class:`Lattice`; ``control3.cu`` computes the same."""
+        """The displacements, as in :class:`Lattice`; ``control.cu`` computes the same."""
         d, h, w = self.nodes
         with generator_at(self.key, _START) as rng:
             control = rng.random((1 if self.flat else d, h, w, 3))

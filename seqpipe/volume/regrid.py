@@ -1,9 +1,9 @@
-"""Resampling a volume to a spacing or another volume's grid, and changing its orientation."""
+"""Resampling a volume to a spacing or another volume's grid, aligning the parts of a sample, and orientation."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -11,20 +11,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...array import FloatArray, namespace, to_numpy
-from ...core.param import choice
-from ...errors import ParameterError
-from ...sequence import Sequence
-from ..info import VolumeInfo
-from ..source import AnyArray, Box
-from ..space import moved, spacing_of, turn_to
-from .gather import INTERPOLATIONS, RegridInterpolation, gather
-from .spline import MARGIN
+from ..array import FloatArray, namespace, to_numpy
+from ..core.param import choice
+from ..errors import ParameterError
+from ..parts import Image, Labels, Sample, as_part
+from ..resampling.gather import INTERPOLATIONS, Interpolation, as_type, gather
+from ..resampling.mapping import Mapping3
+from ..sequence import Sequence
+from .info import VolumeInfo
+from .source import AnyArray, Box
+from .space import grids_agree, moved, spacing_of, turn_to
 
 __all__ = [
     "INTERP",
-    "RegridInterpolation",
     "TargetGrid",
+    "align",
     "grid_of",
     "reorient",
     "resample",
@@ -36,6 +37,11 @@ __all__ = [
 
 INTERP: Final = choice("interp", "How voxels are interpolated", INTERPOLATIONS)
 _MOST_VOXELS: Final = 1 << 34
+_SMOOTHED: Final = ("linear", "cubic", "bspline")  # not labels
+# voxels around a window on which its values depend; those farther away change splines by less than 2e-6 of the range
+_MARGINS: Final = {"cubic": 2, "bspline": 10}
+_REACH: Final = 4.0  # of a Gaussian, in σ
+_ROUND: Final = 1e-10  # by which entries of a matrix differ from whole numbers through rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +51,14 @@ class TargetGrid:
     Attributes:
         shape: D, H and W.
         affine: 4×4, from (d, h, w) to millimeters.
-        interp: ``"linear"``, ``"nearest"``, ``"vote"`` or ``"bspline"``.
+        interp: ``"linear"``, ``"nearest"``, ``"cubic"``, ``"vote"`` or ``"bspline"``.
         antialias: whether a Gaussian is applied first along axes that get coarser.
         fill_value: value outside the volume; None repeats its edge.
     """
 
     shape: tuple[int, int, int]
     affine: FloatArray
-    interp: RegridInterpolation = "linear"
+    interp: Interpolation = "linear"
     antialias: bool = True
     fill_value: float | None = None
 
@@ -66,7 +72,7 @@ def grid_of(
     spacing_mm: float | Seq[float] | None,
     like: Any,
     *,
-    interp: RegridInterpolation = "linear",
+    interp: Interpolation = "linear",
     antialias: bool = True,
     fill_value: float | None = None,
 ) -> TargetGrid:
@@ -114,7 +120,7 @@ def resample(
     spacing_mm: float | Seq[float] | None = None,
     *,
     like: Any = None,
-    interp: RegridInterpolation = "linear",
+    interp: Interpolation = "linear",
     antialias: bool = True,
     fill_value: float | None = None,
 ) -> Sequence:
@@ -125,8 +131,9 @@ def resample(
         spacing_mm: distance between slices, rows and columns of the result, or one number for all; the outer borders
             of the volume are preserved, within half a voxel at the far end.
         like: instead, the owner of the target grid: a reader, a sequence with an affine, or a :class:`VolumeInfo`.
-        interp: ``"linear"``, ``"nearest"``, or ``"vote"`` for labels: the value with the largest linear weight; or
-            ``"bspline"``: the cubic B-spline through all voxels.
+        interp: ``"linear"``; ``"nearest"``; ``"vote"`` for labels: the value with the largest sum of linear weights,
+            of equal ones that of the nearest voxel, else the smallest; ``"cubic"``: Keys' cubic; or ``"bspline"``: the
+            cubic B-spline through all voxels, as SciPy's order 3.
         antialias: whether a Gaussian of σ = (factor - 1) / 2 voxels is applied first along coarser axes; never for
             ``"nearest"`` and ``"vote"``.
         fill_value: value outside the volume; None repeats the edge.
@@ -181,20 +188,50 @@ def window_of(
     """
     matrix = np.linalg.inv(affine) @ moved(grid.affine, box.start)
     factors = np.linalg.norm(matrix[:3, :3], axis=1)
-    blurred = grid.antialias and grid.interp in ("linear", "bspline")
+    blurred = grid.antialias and grid.interp in _SMOOTHED
     sigmas = [max(0.0, (f - 1) / 2) if blurred and f > 1 + 1e-6 else 0.0 for f in factors]
-    needed = _needed(
-        matrix,
-        box.shape,
-        shape,
-        [(MARGIN if grid.interp == "bspline" else 1) + math.ceil(4 * s) for s in sigmas],
-    )
+    margin = _MARGINS.get(grid.interp, 1)
+    needed = _needed(matrix, box.shape, shape, [margin + math.ceil(_REACH * sigma) for sigma in sigmas])
     data = read(needed)
-    local = matrix.copy()
-    local[:3, 3] -= needed.start
-    volumes = data if data.ndim == 5 else data[None]
-    windows = [gather(v, local, box.shape, grid.interp, grid.fill_value, sigmas) for v in volumes]
-    return np.stack(windows) if data.ndim == 5 else windows[0]
+    matrix[:3, 3] -= needed.start
+    whole = np.rint(
+        matrix
+    )  # voxels of parallel grids are found where they are, and those of one grid are copied
+    mapping = Mapping3(box.shape, np.where(np.abs(matrix - whole) < _ROUND, whole, matrix))
+
+    def resampled(volume: AnyArray) -> AnyArray:
+        work = _smoothed(volume, sigmas) if any(sigmas) else volume
+        values = gather(work, mapping, grid.interp, grid.fill_value, double=True)
+        return values if work is volume else as_type(values, volume.dtype)
+
+    return resampled(data) if data.ndim == 4 else np.stack([resampled(volume) for volume in data])
+
+
+def _smoothed(array: AnyArray, sigmas: Seq[float]) -> AnyArray:
+    """Apply a Gaussian along the first three axes, repeating edges; σ in voxels, 0 for none."""
+    import cv2
+
+    exact = array.dtype.itemsize > 4 or (array.dtype.kind in "iu" and array.dtype.itemsize == 4)
+    result: AnyArray = np.ascontiguousarray(array, np.float64 if exact else np.float32)
+    edge = {"borderType": cv2.BORDER_REPLICATE}
+    along_d, along_h, along_w = map(_gaussian, sigmas)
+    if len(along_d) > 1:  # each slice becomes one row
+        flat = result.reshape(len(result), -1)
+        result = cv2.sepFilter2D(flat, -1, np.ones(1), along_d, **edge).reshape(result.shape)
+    if len(along_h) > 1 or len(along_w) > 1:
+        blurred = np.empty_like(result)
+        for plane, target in zip(result, blurred, strict=True):
+            target[:] = cv2.sepFilter2D(plane, -1, along_w, along_h, **edge).reshape(target.shape)
+        result = blurred
+    return result
+
+
+def _gaussian(sigma: float) -> FloatArray:
+    """Return the weights of a Gaussian, with a sum of 1; a single weight for σ = 0."""
+    reach = int(np.ceil(_REACH * max(sigma, 0.0)))
+    weights: FloatArray = np.exp(-0.5 * (np.arange(-reach, reach + 1) / (sigma if reach else 1.0)) ** 2)
+    weights /= weights.sum()
+    return weights
 
 
 def _needed(matrix: FloatArray, window: Seq[int], shape: Seq[int], margin: Seq[int]) -> Box:
@@ -277,3 +314,68 @@ def reorient(sequence: Sequence, orientation: str) -> Sequence:
 def to_canonical(sequence: Sequence) -> Sequence:
     """Reorient a volume to ``"RAS"``: columns to the right, rows to the front, slices to the head."""
     return reorient(sequence, "RAS")
+
+
+def align(
+    sample: Mapping[str, Any],
+    to: str | None = None,
+    *,
+    interp: Interpolation = "linear",
+    antialias: bool = True,
+    fill_value: float | None = None,
+) -> Sample:
+    """Resample the images and labels of a sample to one grid, as operators on samples require.
+
+    ``align({"ct": ct, "pet": pet, "label": Labels(mask)})`` resamples PET and labels to the grid of the CT. Points and
+    boxes are unchanged: in mm they do not depend on a grid, in voxels they refer to the grid of the part ``to``.
+
+    Args:
+        sample: parts by name; images and labels are sequences ``DHWC`` with an affine.
+        to: name of the part with the target grid; by default the first image, or the first labels if there is none.
+        interp: interpolation of images; labels have their own ``interp``, and are 0 outside.
+        antialias: see :func:`resample`.
+        fill_value: value outside images; None repeats the edge.
+
+    Returns:
+        The sample with its names and part types; a part that is already on the grid is not copied.
+
+    Raises:
+        ParameterError: the part ``to`` does not exist, or a part has no affine.
+    """
+    parts = {name: as_part(value) for name, value in sample.items()}
+    voxels = {name: one for name, one in parts.items() if isinstance(one, (Image, Labels))}
+    images = [name for name, one in voxels.items() if isinstance(one, Image)]
+    chosen = to if to is not None else next(iter([*images, *voxels]), None)
+    if chosen is None or chosen not in voxels:
+        raise ParameterError(
+            f"the sample has no image or labels {to!r}" if to is not None else "the sample has no images",
+            source="align",
+            allowed=", ".join(voxels) or "images and labels",
+        )
+    grid = _with_affine(chosen, voxels[chosen].data)
+    aligned: dict[str, Any] = dict(sample)
+    for name, one in voxels.items():
+        own = _with_affine(name, one.data)
+        same = own.shape[-4:-1] == grid.shape[-4:-1]
+        if same and grids_agree(own.affine, grid.affine, own.shape[-4:-1]):
+            continue
+        how: Any = one.interp if isinstance(one, Labels) else interp
+        outside = 0 if isinstance(one, Labels) else fill_value
+        resampled = resample(own.scaled(), like=grid, interp=how, antialias=antialias, fill_value=outside)
+        aligned[name] = resampled if sample[name] is one.data else one.with_data(resampled)
+    return Sample(aligned, getattr(sample, "history", ()))
+
+
+def _with_affine(name: str, data: Any) -> Sequence:
+    """Return the sequence of a part, which must have an affine.
+
+    Raises:
+        ParameterError: it has no affine.
+    """
+    if not isinstance(data, Sequence) or data.affine is None or not data.layout.endswith("DHWC"):
+        raise ParameterError(
+            f"{name} has no affine",
+            source="align",
+            allowed="sequences DHWC with an affine, as seqpipe.open(…).sequence() returns",
+        )
+    return data

@@ -1,5 +1,5 @@
 // Gathers volumes, many in one launch: each voxel of a result is read at the position of a mapping: a matrix, optionally a
-// cubic B-spline field, and another matrix. ops/volume/gather3.c does the same on a CPU.
+// cubic B-spline field, and another matrix. gather.c does the same on a CPU.
 //
 // A warp computes 8 columns of 4 rows, so that its reads are close together for any rotation of the volume, and each of its
 // threads one column of SLICES slices: the thread's first position is computed in double precision, the others follow as
@@ -283,7 +283,7 @@ __device__ __forceinline__ bool find_tile(const Work& k, Tile& tile) {
 #else
 #define BLOCKS 2
 #endif
-extern "C" __global__ void __launch_bounds__(256, BLOCKS) gather3(const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(256, BLOCKS) gather(const __grid_constant__ Job job) {
     const Work& k = job.table ? job.table[blockIdx.y] : job.few[blockIdx.y];
     Tile tile;
     if (!find_tile(k, tile)) return;

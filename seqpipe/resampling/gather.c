@@ -1,6 +1,12 @@
 /* Volumes resampled: each voxel of a result is read from where a mapping sends it, through a matrix, perhaps a cubic
-   B-spline field, and another matrix. gather3.py has the same in NumPy for machines without a compiler. Positions are
-   voxel indices (slice, row, column); the center of the first voxel is at 0. */
+   B-spline field, and another matrix. reference.py has the same in NumPy for machines without a compiler. Positions are
+   voxel indices (slice, row, column); the center of the first voxel is at 0.
+
+   gather_f32.c and gather_f64.c include this with the precision of places and sums:
+   real      their type
+   nearby    the function that rounds it half to even
+   TIE       places this little below the middle of two voxels, which is a rounding error, count as in the middle
+   F64       whether real is double, which images of float64 need */
 
 #include <math.h>
 #include <stdint.h>
@@ -13,7 +19,7 @@ struct work {
     void *to;
     const float *lattice;   /* control displacements (slices, rows, columns, 3), or none */
     const float *positions; /* positions (slices, rows, columns, 3) in place of the mapping, or none */
-    int64_t type, interpolation, edge, planes, channels;
+    int64_t type, interpolation, edge, planes, channels; /* planes: IN_PLANE, PARALLEL or 0 */
     int64_t shape[3], stride[3], channel;  /* of what is read, in elements */
     int64_t size[3], pitch[3], to_channel; /* of the result */
     int64_t nodes[3];                      /* of the lattice */
@@ -21,15 +27,16 @@ struct work {
 };
 
 enum { NEAREST, LINEAR, CUBIC, VOTE, BSPLINE };
+enum { IN_PLANE = 1, PARALLEL }; /* slices of the result are slices of the source; axes are parallel, in double precision */
 
-static inline int64_t below(float x) {
+static inline int64_t below(real x) {
     const int32_t i = (int32_t)x;
-    return i - (x < (float)i);
+    return i - (x < (real)i);
 }
 
 /* Clamps a position near the source, where only the fill value follows, so that it fits into an integer. */
-static inline float within(float x, int64_t n, int edge) {
-    const float lo = edge ? 0.0f : -3.0f, hi = edge ? (float)(n - 1) : (float)(n + 2);
+static inline real within(real x, int64_t n, int edge) {
+    const real lo = edge ? 0 : -3, hi = edge ? (real)(n - 1) : (real)(n + 2);
     return x < lo ? lo : x > hi ? hi : x;
 }
 
@@ -54,8 +61,8 @@ static int64_t cell(double q, double per_node, int64_t nodes, double *b) {
 }
 
 /* Keys' cubic with a = -1/2. */
-static void keys(float t, float *w) {
-    const float s = 1 - t;
+static void keys(real t, real *w) {
+    const real s = 1 - t;
     w[0] = -0.5f * t * s * s;
     w[1] = 1 + t * t * (1.5f * t - 2.5f);
     w[2] = 1 + s * s * (1.5f * s - 2.5f);
@@ -63,11 +70,11 @@ static void keys(float t, float *w) {
 }
 
 /* A cubic B-spline's, of coefficients. */
-static void bspline(float t, float *w) {
+static void bspline(real t, real *w) {
     double b[4];
     spline(t, b);
     for (int n = 0; n < 4; n++)
-        w[n] = (float)b[n];
+        w[n] = (real)b[n];
 }
 
 /* What a slice and a row have in common: the lattice contracted along both. */
@@ -79,9 +86,9 @@ struct lines {
 
 /* The positions of a row for mappings of slices to slices. */
 struct places {
-    const float *row; /* as row_positions has them */
+    const real *row; /* as row_positions has them */
     int32_t *at;      /* of the first of four voxels, in elements behind the slice's first; or one of the two below */
-    float *fy, *fx;   /* how far the place is behind it */
+    real *fy, *fx;    /* how far the place is behind it */
 };
 enum { OUTSIDE = -2, BORDER = -1 }; /* nothing but what fills; some of the four voxels are missing, or all repeated */
 
@@ -126,9 +133,9 @@ static void displacement(const struct work *k, const double *q, double *u) {
 }
 
 /* The positions of a row of the result, axis after axis in `at`, each of the row's length. */
-static void row_positions(const struct work *k, const struct lines *l, int64_t d, int64_t h, float *at) {
+static void row_positions(const struct work *k, const struct lines *l, int64_t d, int64_t h, real *at) {
     const int64_t n = k->size[2];
-    float *restrict z = at, *restrict y = at + n, *restrict x = at + 2 * n;
+    real *restrict z = at, *restrict y = at + n, *restrict x = at + 2 * n;
     if (k->positions) {
         const float *p = k->positions + (d * k->size[1] + h) * n * 3;
         for (int64_t w = 0; w < n; w++)
@@ -139,9 +146,9 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
     if (!k->lattice) { /* both matrices are one, in `pre` */
         const double a = m[0] * d + m[1] * h + m[3], b = m[4] * d + m[5] * h + m[7], c = m[8] * d + m[9] * h + m[11];
         for (int64_t w = 0; w < n; w++) {
-            z[w] = (float)(a + m[2] * w);
-            y[w] = (float)(b + m[6] * w);
-            x[w] = (float)(c + m[10] * w);
+            z[w] = (real)(a + m[2] * w);
+            y[w] = (real)(b + m[6] * w);
+            x[w] = (real)(c + m[10] * w);
         }
         return;
     }
@@ -158,9 +165,9 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
             const float uh = e0 * r[1] + e1 * r[4] + e2 * r[7] + e3 * r[10];
             const float uw = e0 * r[2] + e1 * r[5] + e2 * r[8] + e3 * r[11];
             const double q = o[10] * w + o[11];
-            z[w] = (float)(a + m[2] * q) + (f0 * ud + f1 * uh + f2 * uw);
-            y[w] = (float)(b + m[6] * q) + (f4 * ud + f5 * uh + f6 * uw);
-            x[w] = (float)(c + m[10] * q) + (f8 * ud + f9 * uh + f10 * uw);
+            z[w] = (real)(a + m[2] * q) + (f0 * ud + f1 * uh + f2 * uw);
+            y[w] = (real)(b + m[6] * q) + (f4 * ud + f5 * uh + f6 * uw);
+            x[w] = (real)(c + m[10] * q) + (f8 * ud + f9 * uh + f10 * uw);
         }
         return;
     }
@@ -171,14 +178,14 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
         displacement(k, q, u);
         for (int a = 0; a < 3; a++)
             q[a] += u[a];
-        z[w] = (float)(m[0] * q[0] + m[1] * q[1] + m[2] * q[2] + m[3]);
-        y[w] = (float)(m[4] * q[0] + m[5] * q[1] + m[6] * q[2] + m[7]);
-        x[w] = (float)(m[8] * q[0] + m[9] * q[1] + m[10] * q[2] + m[11]);
+        z[w] = (real)(m[0] * q[0] + m[1] * q[1] + m[2] * q[2] + m[3]);
+        y[w] = (real)(m[4] * q[0] + m[5] * q[1] + m[6] * q[2] + m[7]);
+        x[w] = (real)(m[8] * q[0] + m[9] * q[1] + m[10] * q[2] + m[11]);
     }
 }
 
 #define STORE_FLOAT(T, lo, hi) (T) value
-#define STORE_WHOLE(T, lo, hi) (T)(value <= (lo) ? (lo) : value >= (hi) ? (hi) : nearbyintf(value))
+#define STORE_WHOLE(T, lo, hi) (T)(value <= (lo) ? (lo) : value >= (hi) ? (hi) : nearby(value))
 
 /* A voxel, or the fill value. */
 #define TAP(d, h, w)                                                                                                  \
@@ -192,30 +199,30 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
     const int64_t n = k->size[2], step = k->pitch[2], n0 = k->shape[0], n1 = k->shape[1], n2 = k->shape[2];           \
     const int64_t s0 = k->stride[0], s1 = k->stride[1], s2 = k->stride[2];                                            \
     const int edge = (int)k->edge;                                                                                    \
-    const float *z = at, *y = at + n, *x = at + 2 * n;
+    const real *z = at, *y = at + n, *x = at + 2 * n;
 
 #define PLACE                                                                                                         \
-    const float pz = within(z[w], n0, edge), py = within(y[w], n1, edge), px = within(x[w], n2, edge);                \
+    const real pz = within(z[w], n0, edge), py = within(y[w], n1, edge), px = within(x[w], n2, edge);                 \
     int64_t i = below(pz), j = below(py), l = below(px);
 
 /* Whether all eight voxels around a position are inside, as for most positions. */
 #define INSIDE(w) (z[w] >= 0 && z[w] < top0 && y[w] >= 0 && y[w] < top1 && x[w] >= 0 && x[w] < top2)
 
-#define TOPS const float top0 = (float)(n0 - 1), top1 = (float)(n1 - 1), top2 = (float)(n2 - 1);
+#define TOPS const real top0 = (real)(n0 - 1), top1 = (real)(n1 - 1), top2 = (real)(n2 - 1);
 
 #define CLAMPED(i, n) ((i) < 0 ? 0 : (i) >= (n) ? (n)-1 : (i))
 
 #define IMAGES(NAME, T, STORE, LO, HI)                                                                                \
-    static void linear_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {               \
+    static void linear_##NAME(const struct work *k, const real *at, int64_t d, int64_t h, int64_t c) {                \
         HEAD(T)                                                                                                       \
         TOPS                                                                                                          \
-        const float fill = (float)k->fill;                                                                            \
+        const real fill = (real)k->fill;                                                                              \
         for (int64_t w = 0; w < n; w++) {                                                                             \
-            float v[8], fz, fy, fx;                                                                                   \
+            real v[8], fz, fy, fx;                                                                                    \
             if (INSIDE(w)) {                                                                                          \
                 const int32_t i = (int32_t)z[w], j = (int32_t)y[w], l = (int32_t)x[w];                                \
                 const T *r = s + i * s0 + j * s1 + l * s2;                                                            \
-                fz = z[w] - (float)i, fy = y[w] - (float)j, fx = x[w] - (float)l;                                     \
+                fz = z[w] - (real)i, fy = y[w] - (real)j, fx = x[w] - (real)l;                                        \
                 v[0] = r[0], v[1] = r[s2], v[2] = r[s1], v[3] = r[s1 + s2];                                           \
                 r += s0;                                                                                              \
                 v[4] = r[0], v[5] = r[s2], v[6] = r[s1], v[7] = r[s1 + s2];                                           \
@@ -224,28 +231,28 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
                 if (edge)                                                                                             \
                     i -= i && i == n0 - 1, j -= j && j == n1 - 1, l -= l && l == n2 - 1;                              \
                 const int64_t a = i + (!edge || n0 > 1), b = j + (!edge || n1 > 1), e = l + (!edge || n2 > 1);        \
-                fz = pz - (float)i, fy = py - (float)j, fx = px - (float)l;                                           \
+                fz = pz - (real)i, fy = py - (real)j, fx = px - (real)l;                                              \
                 v[0] = TAP(i, j, l), v[1] = TAP(i, j, e), v[2] = TAP(i, b, l), v[3] = TAP(i, b, e);                   \
                 v[4] = TAP(a, j, l), v[5] = TAP(a, j, e), v[6] = TAP(a, b, l), v[7] = TAP(a, b, e);                   \
             }                                                                                                         \
-            const float p = v[0] + fx * (v[1] - v[0]), q = v[2] + fx * (v[3] - v[2]);                                 \
-            const float r = v[4] + fx * (v[5] - v[4]), t = v[6] + fx * (v[7] - v[6]);                                 \
-            const float near = p + fy * (q - p), far = r + fy * (t - r), value = near + fz * (far - near);            \
+            const real p = v[0] + fx * (v[1] - v[0]), q = v[2] + fx * (v[3] - v[2]);                                  \
+            const real r = v[4] + fx * (v[5] - v[4]), t = v[6] + fx * (v[7] - v[6]);                                  \
+            const real near = p + fy * (q - p), far = r + fy * (t - r), value = near + fz * (far - near);             \
             to[w * step] = STORE(T, LO, HI);                                                                          \
         }                                                                                                             \
     }                                                                                                                 \
-    static void cubic_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {                \
+    static void cubic_##NAME(const struct work *k, const real *at, int64_t d, int64_t h, int64_t c) {                 \
         HEAD(T)                                                                                                       \
-        const float fill = (float)k->fill;                                                                            \
-        void (*const four)(float, float *) = k->interpolation == BSPLINE ? bspline : keys;                            \
+        const real fill = (real)k->fill;                                                                              \
+        void (*const four)(real, real *) = k->interpolation == BSPLINE ? bspline : keys;                              \
         for (int64_t w = 0; w < n; w++) {                                                                             \
             PLACE                                                                                                     \
-            float a[4], b[4], e[4], value = 0;                                                                        \
-            four(pz - (float)i, a), four(py - (float)j, b), four(px - (float)l, e);                                   \
+            real a[4], b[4], e[4], value = 0;                                                                         \
+            four(pz - (real)i, a), four(py - (real)j, b), four(px - (real)l, e);                                      \
             for (int u = 0; u < 4; u++) {                                                                             \
-                float slice = 0;                                                                                      \
+                real slice = 0;                                                                                       \
                 for (int v = 0; v < 4; v++) {                                                                         \
-                    float row = 0;                                                                                    \
+                    real row = 0;                                                                                     \
                     for (int t = 0; t < 4; t++) {                                                                     \
                         int64_t x0 = i + u - 1, x1 = j + v - 1, x2 = l + t - 1;                                       \
                         if (edge)                                                                                     \
@@ -260,18 +267,18 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
         }                                                                                                             \
     }                                                                                                                 \
     /* A place of a row that is not within its slice; what fills may be one of the four. */                           \
-    static float border_##NAME(const struct work *k, const T *s, int64_t from, float y, float x) {                    \
+    static real border_##NAME(const struct work *k, const T *s, int64_t from, real y, real x) {                       \
         const int64_t n0 = k->shape[0], n1 = k->shape[1], n2 = k->shape[2];                                           \
         const int64_t s0 = k->stride[0], s1 = k->stride[1], s2 = k->stride[2];                                        \
         const int edge = (int)k->edge;                                                                                \
-        const float fill = (float)k->fill, py = within(y, n1, edge), px = within(x, n2, edge);                        \
+        const real fill = (real)k->fill, py = within(y, n1, edge), px = within(x, n2, edge);                          \
         int64_t j = below(py), l = below(px);                                                                         \
         if (edge)                                                                                                     \
             j -= j && j == n1 - 1, l -= l && l == n2 - 1;                                                             \
         const int64_t b = j + (!edge || n1 > 1), t = l + (!edge || n2 > 1);                                           \
-        const float fy = py - (float)j, fx = px - (float)l;                                                           \
-        const float v0 = TAP(from, j, l), v1 = TAP(from, j, t), v2 = TAP(from, b, l), v3 = TAP(from, b, t);           \
-        const float p = v0 + fx * (v1 - v0), q = v2 + fx * (v3 - v2);                                                 \
+        const real fy = py - (real)j, fx = px - (real)l;                                                              \
+        const real v0 = TAP(from, j, l), v1 = TAP(from, j, t), v2 = TAP(from, b, l), v3 = TAP(from, b, t);            \
+        const real p = v0 + fx * (v1 - v0), q = v2 + fx * (v3 - v2);                                                  \
         return p + fy * (q - p);                                                                                      \
     }                                                                                                                 \
     static void plane_##NAME(const struct work *k, const struct places *p, const T *s, int64_t from, int64_t w,       \
@@ -280,14 +287,14 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
         const T *r = s + from * k->stride[0];                                                                         \
         for (; w < end; w++) {                                                                                        \
             const int32_t place = p->at[w];                                                                           \
-            float value;                                                                                              \
+            real value;                                                                                               \
             if (place >= 0) {                                                                                         \
                 const T *q = r + place;                                                                               \
-                const float v0 = q[0], v1 = q[s2], v2 = q[s1], v3 = q[s1 + s2], fy = p->fy[w], fx = p->fx[w];         \
-                const float a = v0 + fx * (v1 - v0), b = v2 + fx * (v3 - v2);                                         \
+                const real v0 = q[0], v1 = q[s2], v2 = q[s1], v3 = q[s1 + s2], fy = p->fy[w], fx = p->fx[w];          \
+                const real a = v0 + fx * (v1 - v0), b = v2 + fx * (v3 - v2);                                          \
                 value = a + fy * (b - a);                                                                             \
             } else {                                                                                                  \
-                value = place == OUTSIDE ? (float)k->fill : border_##NAME(k, s, from, p->row[n + w], p->row[2 * n + w]);\
+                value = place == OUTSIDE ? (real)k->fill : border_##NAME(k, s, from, p->row[n + w], p->row[2 * n + w]); \
             }                                                                                                         \
             to[w * step] = STORE(T, LO, HI);                                                                          \
         }                                                                                                             \
@@ -307,38 +314,42 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
                 PLANE(k, p, s, from, 0, k->size[2], to);                                                              \
                 continue;                                                                                             \
             }                                                                                                         \
-            const float value = (float)k->fill;                                                                       \
+            const real value = (real)k->fill;                                                                         \
             for (int64_t w = 0; w < k->size[2]; w++)                                                                  \
                 to[w * k->pitch[2]] = STORE(T, LO, HI);                                                               \
         }                                                                                                             \
     }
 
+static const real HALF = (real)(0.5 + TIE), TIED = (real)(0.5 - TIE);
+
 #define VALUES(NAME, T)                                                                                               \
-    static void nearest_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {              \
+    static void nearest_##NAME(const struct work *k, const real *at, int64_t d, int64_t h, int64_t c) {               \
         HEAD(T)                                                                                                       \
         const T fill = (T)k->fill;                                                                                    \
         for (int64_t w = 0; w < n; w++) {                                                                             \
-            const int64_t i = below(within(z[w], n0, edge) + 0.5f), j = below(within(y[w], n1, edge) + 0.5f);         \
-            const int64_t l = below(within(x[w], n2, edge) + 0.5f);                                                   \
+            const int64_t i = below(within(z[w], n0, edge) + HALF), j = below(within(y[w], n1, edge) + HALF);         \
+            const int64_t l = below(within(x[w], n2, edge) + HALF);                                                   \
             to[w * step] = TAP(i, j, l);                                                                              \
         }                                                                                                             \
     }
 
 /* The label that most of the eight voxels around have, each as much as it is worth; of equals the nearest voxel's,
    else the smallest. Sums are equal within EQUAL, so that rounding decides nothing and all devices agree. */
-#define EQUAL 1e-5f
-#define LABELS(NAME, T)                                                                                               \
-    static void vote_##NAME(const struct work *k, const float *at, int64_t d, int64_t h, int64_t c) {                 \
+#define EQUAL (real)1e-5
+#define DIFFERENT_BITS(a, b) ((a) ^ (b))
+#define DIFFERENT(a, b) ((a) != (b))
+#define LABELS(NAME, T, DIFFER)                                                                                       \
+    static void vote_##NAME(const struct work *k, const real *at, int64_t d, int64_t h, int64_t c) {                  \
         HEAD(T)                                                                                                       \
         TOPS                                                                                                          \
         const T fill = (T)k->fill;                                                                                    \
         for (int64_t w = 0; w < n; w++) {                                                                             \
             T v[8];                                                                                                   \
-            float fz, fy, fx;                                                                                         \
+            real fz, fy, fx;                                                                                          \
             if (INSIDE(w)) {                                                                                          \
                 const int32_t i = (int32_t)z[w], j = (int32_t)y[w], l = (int32_t)x[w];                                \
                 const T *r = s + i * s0 + j * s1 + l * s2;                                                            \
-                fz = z[w] - (float)i, fy = y[w] - (float)j, fx = x[w] - (float)l;                                     \
+                fz = z[w] - (real)i, fy = y[w] - (real)j, fx = x[w] - (real)l;                                        \
                 v[0] = r[0], v[1] = r[s2], v[2] = r[s1], v[3] = r[s1 + s2];                                           \
                 r += s0;                                                                                              \
                 v[4] = r[0], v[5] = r[s2], v[6] = r[s1], v[7] = r[s1 + s2];                                           \
@@ -346,21 +357,24 @@ static void row_positions(const struct work *k, const struct lines *l, int64_t d
                 PLACE                                                                                                 \
                 const int64_t a = edge ? CLAMPED(i + 1, n0) : i + 1, b = edge ? CLAMPED(j + 1, n1) : j + 1;           \
                 const int64_t e = edge ? CLAMPED(l + 1, n2) : l + 1;                                                  \
-                fz = pz - (float)i, fy = py - (float)j, fx = px - (float)l;                                           \
+                fz = pz - (real)i, fy = py - (real)j, fx = px - (real)l;                                              \
                 v[0] = TAP(i, j, l), v[1] = TAP(i, j, e), v[2] = TAP(i, b, l), v[3] = TAP(i, b, e);                   \
                 v[4] = TAP(a, j, l), v[5] = TAP(a, j, e), v[6] = TAP(a, b, l), v[7] = TAP(a, b, e);                   \
             }                                                                                                         \
             T found = v[0];                                                                                           \
-            if (((v[0] ^ v[1]) | (v[0] ^ v[2]) | (v[0] ^ v[3]) | (v[0] ^ v[4]) | (v[0] ^ v[5]) | (v[0] ^ v[6]) |      \
-                 (v[0] ^ v[7])) != 0) {                                                                               \
-                float worth[8], most = -1;                                                                            \
+            if ((DIFFER(v[0], v[1]) | DIFFER(v[0], v[2]) | DIFFER(v[0], v[3]) | DIFFER(v[0], v[4]) |                  \
+                 DIFFER(v[0], v[5]) | DIFFER(v[0], v[6]) | DIFFER(v[0], v[7])) != 0) {                                                     \
+                real worth[8], most = -1;                                                                             \
                 for (int t = 0; t < 8; t++)                                                                           \
                     worth[t] = (t & 4 ? fz : 1 - fz) * (t & 2 ? fy : 1 - fy) * (t & 1 ? fx : 1 - fx);                 \
-                const T near = v[(fz >= 0.5f) * 4 + (fy >= 0.5f) * 2 + (fx >= 0.5f)];                                 \
-                for (int t = 0; t < 8; t++) {                                                                         \
-                    float score = 0;                                                                                  \
-                    for (int u = 0; u < 8; u++)                                                                       \
-                        score += v[u] == v[t] ? worth[u] : 0;                                                         \
+                const T near = v[(fz >= TIED) * 4 + (fy >= TIED) * 2 + (fx >= TIED)];                                 \
+                for (int t = 0, counted = 0; t < 8; t++) {                                                            \
+                    if (counted >> t & 1)                                                                             \
+                        continue;                                                                                     \
+                    real score = 0;                                                                                   \
+                    for (int u = t; u < 8; u++)                                                                       \
+                        if (v[u] == v[t])                                                                             \
+                            score += worth[u], counted |= 1 << u;                                                     \
                     const int before = v[t] == near || (found != near && v[t] < found);                               \
                     if (score > most + EQUAL || (score >= most - EQUAL && before))                                    \
                         found = v[t];                                                                                 \
@@ -378,9 +392,12 @@ ALL(i8, int8_t, STORE_WHOLE, -128, 127)
 ALL(u16, uint16_t, STORE_WHOLE, 0, 65535)
 ALL(i16, int16_t, STORE_WHOLE, -32768, 32767)
 ALL(f32, float, STORE_FLOAT, 0, 0)
+#if F64
+ALL(f64, double, STORE_FLOAT, 0, 0)
+#endif
 
 /* Eight voxels at a time, where processors can gather. Neighbors along a row are one load. */
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !F64
 #include <immintrin.h>
 __attribute__((target("avx2"))) static inline __m256 along_rows(const double *pairs, __m256i at, __m256 fx) {
     const __m128i few = _mm256_castsi256_si128(at), others = _mm256_extracti128_si256(at, 1);
@@ -432,39 +449,57 @@ SLICES(i8, int8_t, STORE_WHOLE, -128, 127, plane_i8)
 SLICES(u16, uint16_t, STORE_WHOLE, 0, 65535, plane_u16)
 SLICES(i16, int16_t, STORE_WHOLE, -32768, 32767, plane_i16)
 SLICES(f32, float, STORE_FLOAT, 0, 0, best_plane)
+#if F64
+SLICES(f64, double, STORE_FLOAT, 0, 0, plane_f64)
+#endif
 VALUES(i32, int32_t)
 VALUES(i64, int64_t)
-LABELS(u8, uint8_t)
-LABELS(i8, int8_t)
-LABELS(u16, uint16_t)
-LABELS(i16, int16_t)
-LABELS(i32, int32_t)
-LABELS(i64, int64_t)
+LABELS(u8, uint8_t, DIFFERENT_BITS)
+LABELS(i8, int8_t, DIFFERENT_BITS)
+LABELS(u16, uint16_t, DIFFERENT_BITS)
+LABELS(i16, int16_t, DIFFERENT_BITS)
+LABELS(i32, int32_t, DIFFERENT_BITS)
+LABELS(i64, int64_t, DIFFERENT_BITS)
+LABELS(f32, float, DIFFERENT)
+#if F64
+LABELS(f64, double, DIFFERENT)
+#endif
 
-typedef void row_function(const struct work *, const float *, int64_t, int64_t, int64_t);
+typedef void row_function(const struct work *, const real *, int64_t, int64_t, int64_t);
 typedef void plane_function(const struct work *, const struct places *, int64_t, int64_t, int64_t, int64_t);
 
-/* By type: uint8, int8, uint16, int16, float32, int32, int64. */
-static row_function *const ROWS[5][7] = {
-    {nearest_u8, nearest_i8, nearest_u16, nearest_i16, nearest_f32, nearest_i32, nearest_i64},
-    {linear_u8, linear_i8, linear_u16, linear_i16, linear_f32},
-    {cubic_u8, cubic_i8, cubic_u16, cubic_i16, cubic_f32},
-    {vote_u8, vote_i8, vote_u16, vote_i16, 0, vote_i32, vote_i64},
-    {0, 0, 0, 0, cubic_f32},
+#if F64
+#define OF_F64(name) name##_f64
+#else
+#define OF_F64(name) 0
+#endif
+
+/* By type: uint8, int8, uint16, int16, float32, int32, int64, float64. */
+static row_function *const ROWS[5][8] = {
+    {nearest_u8, nearest_i8, nearest_u16, nearest_i16, nearest_f32, nearest_i32, nearest_i64, OF_F64(nearest)},
+    {linear_u8, linear_i8, linear_u16, linear_i16, linear_f32, 0, 0, OF_F64(linear)},
+    {cubic_u8, cubic_i8, cubic_u16, cubic_i16, cubic_f32, 0, 0, OF_F64(cubic)},
+    {vote_u8, vote_i8, vote_u16, vote_i16, vote_f32, vote_i32, vote_i64, OF_F64(vote)},
+    {0, 0, 0, 0, cubic_f32, 0, 0, OF_F64(cubic)},
 };
-static plane_function *const PLANES[7] = {planes_u8, planes_i8, planes_u16, planes_i16, planes_f32};
+static plane_function *const PLANES[8] = {planes_u8, planes_i8, planes_u16, planes_i16, planes_f32, 0, 0,
+                                          OF_F64(planes)};
+
+#if F64
+#include "gather_axes.c"
+#endif
 
 /* Where the places of a row are in each slice, and what the voxels around them are worth. */
 static void place_row(const struct work *k, const struct places *p) {
     const int64_t n = k->size[2], n1 = k->shape[1], n2 = k->shape[2];
     const int edge = (int)k->edge;
     for (int64_t w = 0; w < n; w++) {
-        const float py = within(p->row[n + w], n1, edge), px = within(p->row[2 * n + w], n2, edge);
+        const real py = within(p->row[n + w], n1, edge), px = within(p->row[2 * n + w], n2, edge);
         const int64_t j = below(py), l = below(px);
         const int inside = (uint64_t)j < (uint64_t)(n1 - 1) && (uint64_t)l < (uint64_t)(n2 - 1);
         const int outside = !edge && (j < -1 || j >= n1 || l < -1 || l >= n2);
         p->at[w] = inside ? (int32_t)(j * k->stride[1] + l * k->stride[2]) : outside ? OUTSIDE : BORDER;
-        p->fy[w] = py - (float)j, p->fx[w] = px - (float)l;
+        p->fy[w] = py - (real)j, p->fx[w] = px - (real)l;
     }
 }
 
@@ -480,20 +515,27 @@ static void prepare(const struct work *k, const struct lines *l) {
 enum { NEAR = 32 }; /* slices of which the second cache holds what a few rows read */
 
 /* The slices of the result from `first` on up to `end`; `failed` is set where there is no memory. */
-void seqpipe_gather3(const struct work *k, int64_t first, int64_t end, int32_t *failed) {
+void seqpipe_gather(const struct work *k, int64_t first, int64_t end, int32_t *failed) {
+#if F64
+    if (k->planes == PARALLEL) {
+        *failed = gather_axes(k, first, end);
+        return;
+    }
+#endif
     const int64_t n = k->size[2], contracted = k->nodes[1] * k->nodes[2] * 3, columns = k->nodes[2] * 3;
-    float *room = malloc(sizeof(float) * (size_t)(3 * n + contracted + columns + 4 * n + 2 * n));
+    real *room = malloc(sizeof(real) * (size_t)(5 * n));
+    float *points = malloc(sizeof(float) * (size_t)(contracted + columns + 4 * n));
     int32_t *places = malloc(sizeof(int32_t) * (size_t)(2 * n));
-    if (!room || !places) {
+    if (!room || !points || !places) {
         *failed = 1;
         goto done;
     }
-    struct lines l = {room + 3 * n, room + 3 * n + contracted, places, room + 3 * n + contracted + columns};
+    struct lines l = {points, points + contracted, places, points + contracted + columns};
     const int field = k->lattice != 0 && !k->positions && straight(k);
     if (field)
         prepare(k, &l);
     if (k->planes) { /* row by row of all slices */
-        const struct places p = {room, places + n, l.weight + 4 * n, l.weight + 5 * n};
+        const struct places p = {room, places + n, room + 3 * n, room + 4 * n};
         if (field)
             contract_slice(k, 0, l.slice);
         for (int64_t some = first; some < end; some += NEAR) /* what a row reads of them is there for the next row */
@@ -521,5 +563,6 @@ void seqpipe_gather3(const struct work *k, int64_t first, int64_t end, int32_t *
     }
 done:
     free(room);
+    free(points);
     free(places);
 }

@@ -1,5 +1,5 @@
 // Samples the control points of elastic fields, many fields in one launch: the numbers that NumPy's Philox (Philox4x64-10)
-// generates from a key, bit for bit as in ops/volume/mapping.py. A thread generates the four numbers of one step of the
+// generates from a key, bit for bit as in mapping.py. A thread generates the four numbers of one step of the
 // generator.
 //
 // variant: THREADS=256
@@ -29,7 +29,7 @@ __device__ __forceinline__ void four_words(Word step, Word k0, Word k1, Word (&w
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) control3(const __grid_constant__ Job job) {
+extern "C" __global__ void __launch_bounds__(THREADS, 1) control(const __grid_constant__ Job job) {
     const Field& f = job.table ? job.table[blockIdx.y] : job.few[blockIdx.y];
     const long long slice = f.nodes[1] * f.nodes[2] * 3, drawn = f.flat ? slice : f.nodes[0] * slice;
     const long long first = ((long long)blockIdx.x * THREADS + threadIdx.x) * 4;

@@ -12,8 +12,8 @@ from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import partial
 
-from ...core.workers import Workers
-from ...errors import BackendError, ParameterError
+from ..errors import BackendError, ParameterError
+from .workers import Workers
 
 __all__ = ["parallel_for", "set_threads", "threads"]
 
