@@ -1,4 +1,4 @@
-"""Scripts that make the data of the tests and of the README."""
+"""Scripts that make the data of the tests and of the documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the videos that the tests decode, and the sample of the README.
+"""Make the videos that the tests decode, and the sample of the documentation.
 
     python data_scripts/make_videos.py --out DIR [--only NAME …]
     python data_scripts/make_videos.py --sample FILE

@@ -1,6 +1,7 @@
 """Phantom volumes with known geometry, in every format that is read, and damaged ones.
 
     python -m data_scripts.make_volumes DIR [NAME...]
+    python -m data_scripts.make_volumes --sample DIR
 
 A phantom holds three balls at known places in millimeters, each with a value of its own; so whatever a reader makes of
 the file, the centers of the balls tell whether the space is right. The grid is oblique and anisotropic.
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["AFFINE", "BALLS", "ITEMS", "LABELS", "SHAPE", "Item", "make", "phantom"]
+__all__ = ["AFFINE", "BALLS", "ITEMS", "LABELS", "SHAPE", "Item", "make", "phantom", "sample", "scan"]
 
 SHAPE = (18, 26, 32)
 """Slices, rows, columns."""
@@ -55,6 +56,38 @@ def phantom(affine: Any = AFFINE, shape: tuple[int, int, int] = SHAPE, *, labels
         inside = np.linalg.norm(world - np.array(center)[:, None], axis=0) <= _RADIUS_MM
         values[inside] = LABELS[value] if labels else value
     return values.reshape(shape).astype(np.uint8 if labels else np.int16)
+
+
+def scan(shape: tuple[int, int, int] = (40, 48, 56)) -> tuple[Any, Any]:
+    """A CT of a body, in Hounsfield units: int16 ``DHW``; and uint8 labels of its kidneys (1, 2) and spine (3)."""
+    up, back, left = np.meshgrid(
+        *(np.linspace(-1, 1, length) for length in shape), indexing="ij", sparse=True
+    )
+    noise = np.random.default_rng(0).normal(0, 12, shape)
+    body = (back / 0.85) ** 2 + (left / 0.9) ** 2 <= 1
+    kidneys = [
+        ((up / 0.6) ** 2 + ((back - 0.2) / 0.3) ** 2 + ((left - x) / 0.2) ** 2) <= 1 for x in (-0.45, 0.45)
+    ]
+    spine = ((back - 0.55) / 0.2) ** 2 + (left / 0.16) ** 2 <= 1 + 0.2 * np.sin(14 * up)
+    labels = np.zeros(shape, np.uint8)
+    values = np.where(body, 40.0, -1000.0) * np.ones(shape)
+    for number, (where, units) in enumerate(((kidneys[0], 180), (kidneys[1], 180), (spine, 700)), 1):
+        labels[np.broadcast_to(where, shape)] = number
+        values[np.broadcast_to(where, shape)] = units
+    return np.rint(np.where(body, values + noise, values)).astype(np.int16), labels
+
+
+def sample(folder: Path) -> list[Path]:
+    """Write the scan of the documentation: ct.nii.gz and organs.nii.gz, with voxels of 2.5 × 1 × 1 mm."""
+    from seqpipe import Sequence
+    from seqpipe.volume import save
+
+    space = np.array([[0, 0, 1.0, -28], [0, 1.0, 0, -24], [2.5, 0, 0, -50], [0, 0, 0, 1]])
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / "ct.nii.gz", folder / "organs.nii.gz"]
+    for path, voxels in zip(paths, scan(), strict=True):
+        save(Sequence(voxels[..., None], "DHWC", affine=space), path)
+    return paths
 
 
 @dataclass(frozen=True)
@@ -278,7 +311,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, metavar="DIR")
     parser.add_argument("names", nargs="*", choices=[[], *ITEMS], default=[], metavar="NAME")
+    parser.add_argument("--sample", action="store_true", help="write ct.nii.gz and organs.nii.gz instead")
     given = parser.parse_args()
+    if given.sample:
+        print("\n".join(f"wrote {path}" for path in sample(given.folder)))
+        return
     for name, path in make(given.folder, given.names).items():
         print(f"{name:20} {path}" + (f"   (damaged: {ITEMS[name].damage})" if ITEMS[name].damage else ""))
 

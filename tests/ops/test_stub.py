@@ -16,7 +16,7 @@ def test_the_stub_is_up_to_date():
 
 
 def test_help_lists_every_function():
-    """The README says so; it listed none."""
+    """The guide to operators says so."""
     listed = pydoc.plain(pydoc.render_doc(fn)).partition("FUNCTIONS")[2]
     assert {"flip", "reductions", "warp_affine"} <= set(fn.__all__) <= set(dir(fn))
     assert [name for name in fn.__all__ if f"\n    {name}" not in listed] == []

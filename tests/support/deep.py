@@ -1,4 +1,4 @@
-"""Cases that are left to the marker ``deep``: run by hand before a change to their area lands, see README.md."""
+"""Cases that are left to the marker ``deep``: run by hand before a change to their area lands, see CONTRIBUTING.md."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def entries() -> dict[str, Entry]:
 
 
 def sampled(size: tuple[int, int] = (640, 360)) -> Path:
-    """The README's sample, (columns, rows) large."""
+    """The documentation's sample, (columns, rows) large."""
     path = MADE_DIR / f"sample_{size[0]}x{size[1]}.mp4"
     if not path.exists():
         sample(path, size=size)
