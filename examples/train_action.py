@@ -22,9 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for data_scripts
 
 import seqpipe
 from data_scripts.make_motion import make_motion
-from seqpipe import Clip, OutputSpec, ops
+from seqpipe import Clip, OutputSpec, VideoScores, ops
 from seqpipe.core.whole_file import replacing
-from seqpipe.pipeline import VideoScores
 from seqpipe.readers import Listing
 
 SIZE, FRAMES, BATCH = (64, 64), 8, 8

@@ -48,10 +48,12 @@ if TYPE_CHECKING:
     from .dataset.prepared import prepared
     from .dataset.samples import Samples
     from .dataset.takes import Clip, Every, Grid, Patch, Segments, Spread, Whole
-    from .dataset.videos import folders, listing, videos
+    from .dataset.videos import folders, videos
+    from .dataset.views import VideoScores
     from .dataset.volumes import cases, volumes
     from .dataset.zipped import zip  # noqa: A004  named as Python's
     from .ops import operator
+    from .readers.listing import listing
     from .sampling.buckets import Bucket
     from .sequence import Batch, Sequence
     from .video.audio.reader import AudioReader
@@ -96,6 +98,7 @@ __all__ = [
     "StateError",
     "UnreadableSourceError",
     "VideoReader",
+    "VideoScores",
     "Whole",
     "WorkerError",
     "__version__",
@@ -149,6 +152,7 @@ _LAZY = {
     "Spread": "dataset.takes",
     "Sequence": "sequence",
     "VideoReader": "video.reader",
+    "VideoScores": "dataset.views",
     "Whole": "dataset.takes",
     "cases": "dataset.volumes",
     "feed": "dataset.feed",
@@ -159,7 +163,7 @@ _LAZY = {
     "infer": "dataset.infer",
     "items": "dataset.items",
     "lerobot": "dataset.lerobot",
-    "listing": "dataset.videos",
+    "listing": "readers.listing",
     "operator": "ops",
     "ops": "",
     "pipeline": "",

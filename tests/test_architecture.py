@@ -132,14 +132,14 @@ HOMES = {
     # locks may be anywhere; what starts threads may not
     **dict.fromkeys(
         ("threading.Thread", "threading.Timer"),
-        ("core.workers", "pipeline.executor", "pipeline.workers"),
+        ("core.workers", "pipeline.executor", "dali.sources.processes"),
     ),
     "multiprocessing": (
         "video.engine.child",
         "video.engine.children",
         "video.engine.backend",
         "pipeline.executor",
-        "pipeline.workers",
+        "dali.sources.processes",
         "dataset.calls",
         "core.threads",
     ),
@@ -151,7 +151,7 @@ HOMES = {
         "video.engine.engine",
         "core.workers",
         "pipeline.executor",
-        "pipeline.workers",
+        "dali.sources.processes",
         "dataset.calls",
         "dataset.each_case",
         "dataset.items",

@@ -18,7 +18,6 @@ from seqpipe.core.turns import InTurn, TakesTurns
 from seqpipe.dali import fn as dali_fn
 from seqpipe.dali import pipeline_def
 from seqpipe.dali.plugin.base_iterator import LastBatchPolicy
-from seqpipe.pipeline import Pipeline, external_source
 from tests.support.datasets import files
 from tests.support.media import made
 
@@ -59,14 +58,8 @@ def clips(**options):
 
 
 def numbered(count=40):
-    """A pipeline over the user's code, one number a batch."""
-
-    def numbers(batch):
-        if batch >= count:
-            raise StopIteration
-        return np.full((1, 2), batch, np.int32)
-
-    return Pipeline(external_source(numbers, batch_size=1))
+    """Batches of the user's code, one number each."""
+    return seqpipe.feed(lambda: ({"number": n} for n in range(count))).batch(1)
 
 
 def dali_pipeline(**options):
@@ -97,7 +90,7 @@ WAYS = {
         lambda b: int(b.index[0]),
     ),
     "samples of a data set": lambda _: (iter(clips(shuffle=True)), lambda sample: int(sample.index)),
-    "pipeline of the user's code": lambda _: (numbered(), lambda values: int(values[0][0, 0])),
+    "user's iterable": lambda _: (iter(numbered()), lambda batch: int(batch["number"][0])),
     "batches of patches": lambda path: (
         iter(volumes(path, Patch((2, 4, 4), per_volume=8)).batch(1)),
         lambda b: int(b.index[0]),
@@ -114,21 +107,11 @@ WAYS = {
         lambda frame: int(frame.frames[0]),
     ),
     "torch dataset": lambda _: (iter(clips().batch(1).torch()), lambda batch: int(batch["index"][0])),
-    "torch iterator": lambda _: (
-        _torch_iterator(numbered()),
-        lambda batch: int(batch["number"][0, 0]),
-    ),
     "DALI iterator": lambda _: (
         OfPipeline(dali_pipeline(), ["x"], size=40, last_batch_policy=LastBatchPolicy.PARTIAL),
         lambda batch: int(batch[0]["x"][0][0]),
     ),
 }
-
-
-def _torch_iterator(pipeline):
-    import seqpipe.torch
-
-    return seqpipe.torch.Iterator(pipeline, names=("number",))
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -13,7 +13,6 @@ from .. import ops
 from ..errors import ParameterError, user_line
 from ..layout import LAYOUTS
 from ..ops import REGISTRY, Run, per_frame
-from ..pipeline.value import Value
 from .data_node import (
     Compute,
     DataNode,
@@ -30,6 +29,7 @@ from .data_node import (
 from .device import gpu_number
 from .dtypes import DALIDataType, DALIImageType, DALIInterpType, converted, dtype_name
 from .raised import as_dali_raises
+from .value import Value
 
 __all__ = [
     "BORDERS",
@@ -456,7 +456,7 @@ def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: b
     """
     layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
     if (
-        value.gathered is not None and value.gathered.cut is op
+        value.copied is not None and value.copied.applied is op
     ):  # the operator was applied while samples were copied
         result = value.with_data(value.data, op.result_layout(layout))
     else:

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..ops import DataNode as NativeNode
 from ..ops import Run
-from ..pipeline.value import Value, value_of
 from .data_node import Absent, DataNode
+from .value import Value, value_of
 
 __all__ = ["ComputedNode", "evaluated", "flat", "holding", "run_of", "with_each_node"]
 

@@ -19,9 +19,9 @@ from .. import ops
 from ..array import namespace
 from ..errors import ParameterError, user_line
 from ..ops import Named, Run
-from ..pipeline.value import Value, value_of
 from .data_node import Absent, DataNode, current, node_of
 from .dtypes import ScalarConstant
+from .value import Value, value_of
 
 __all__ = ["Condition", "Missing", "Scope", "both", "either", "merged", "opposite", "selected"]
 

@@ -18,7 +18,6 @@ from .. import ops
 from ..errors import ParameterError, described_type, user_line
 from ..ops import Named, Run
 from ..ops.core.arithmetic import number_of
-from ..pipeline.value import Value, value_of
 from .dtypes import ScalarConstant, converted, dtype_name
 from .expressions import (
     InputIndex,
@@ -35,6 +34,7 @@ from .expressions import (
 )
 from .mapped import owned, views
 from .raised import as_dali_raises
+from .value import Value, value_of
 
 __all__ = [
     "Absent",

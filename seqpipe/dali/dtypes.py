@@ -11,7 +11,7 @@ import numpy as np
 from ..array import Array, namespace
 from ..errors import ParameterError, described_type
 from ..ops.core.arithmetic import cast_array
-from ..pipeline.external import BatchInfo, SampleInfo
+from .sources.external import BatchInfo, SampleInfo
 
 __all__ = [
     "ANY_DATA",

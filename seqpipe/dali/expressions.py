@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ParameterError
 from ..ops.core.arithmetic import computed
-from ..pipeline.value import Value
+from .value import Value
 
 __all__ = [
     "InputIndex",

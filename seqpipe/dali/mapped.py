@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..array import Array
-from ..pipeline.staging import Staging
-from ..pipeline.value import Value
+from .sources.staging import Staging
+from .value import Value
 
 __all__ = ["is_mapped", "owned", "views"]
 
@@ -39,4 +39,4 @@ def owned(value: Value, memory: Staging | None = None) -> Value:
         return value
     if len({(part.shape, part.dtype) for part in value}) > 1:
         return value.with_data([part.copy() if is_mapped(part) else part for part in value])
-    return value.with_data((memory or Staging()).gather(value.data))
+    return value.with_data((memory or Staging()).copy(value.data))

@@ -10,9 +10,9 @@ import numpy as np
 from ..array import namespace
 from ..ops import Run
 from ..ops.core.arithmetic import result_type
-from ..pipeline.value import Value
 from .data_node import DataNode, arithmetic, node_of
 from .expressions import matching
+from .value import Value
 
 __all__: list[str] = ["abs", "atan2", "clamp", "fabs", "fpow", "max", "min", "pow", "rsqrt"]
 

@@ -12,38 +12,39 @@ import numpy as np
 
 from ..array import IntArray
 from ..dataset.calls import CallPool
+from ..dataset.dealt import Last
 from ..dataset.items import ItemSource
 from ..dataset.samples import collated, described, first_error
 from ..dataset.source import ReadPlan, SampleSource
 from ..errors import SeqpipeError, StateError
 from ..ops import Type
 from ..parts import Metadata
-from ..pipeline.source import BatchSamples, BatchSource, Fetched, PipelineLastBatch, Ticket
+from ..pipeline.source import BatchSamples, BatchSource, Fetched, Ticket
 from ..readers.params import bytes_ahead
 from ..sampling import EpochOrder
 from ..sampling.params import EPOCH
 from ..video.device import parse_device
 
-__all__ = ["Cut", "Indexed", "Items"]
+__all__ = ["BatchPlan", "Indexed", "Items", "SampleCounter"]
 
 _Gathered: TypeAlias = "tuple[tuple[Any, ...], IntArray, tuple[str, ...]]"
 
 
 @dataclass(frozen=True)
-class Cut:
+class BatchPlan:
     """Division of an epoch's positions into batches.
 
     Attributes:
         length: number of positions of this rank.
         batch_size: samples in a batch.
         last_batch: policy for an incomplete last batch.
-        least: smallest number of positions of a rank, of ranks in lockstep.
+        least: smallest number of positions of a rank, of ranks with equally many batches.
         most: largest number of positions of a rank.
     """
 
     length: int
     batch_size: int
-    last_batch: PipelineLastBatch
+    last_batch: Last
     least: int
     most: int
 
@@ -85,7 +86,7 @@ class Indexed(BatchSource):
         batch_size: samples in a batch.
         last_batch: policy for an incomplete last batch.
         endless: whether the next epoch follows without a stop.
-        lockstep: whether all ranks return equally many batches, instead of those of their own samples.
+        equal_steps: whether all ranks return equally many batches, instead of those of their own samples.
         declared_pad: whether ``last_batch`` was "pad" at first; iterators replace it by their own policy.
     """
 
@@ -93,9 +94,9 @@ class Indexed(BatchSource):
     order: EpochOrder
     names: tuple[str, ...]
     batch_size: int
-    last_batch: PipelineLastBatch = "partial"
+    last_batch: Last = "partial"
     endless: bool = True
-    lockstep: bool = False
+    equal_steps: bool = False
     declared_pad: bool = field(default=False, init=False)
     _epoch: int = field(default=0, init=False)
     _position: int = field(default=0, init=False)
@@ -107,11 +108,11 @@ class Indexed(BatchSource):
         if not isinstance(self.source, Items):  # the size of items is unknown
             self.limit_bytes = bytes_ahead(None, parse_device(self.source.device))
 
-    def cut(self, epoch: int) -> Cut:
+    def batch_plan(self, epoch: int) -> BatchPlan:
         """Return the division of an epoch into batches."""
         length, order = self.order.length(epoch), self.order
-        least, most = (order.shortest, order.longest) if self.lockstep else (length, length)
-        return Cut(length, self.batch_size, self.last_batch, least, most)
+        least, most = (order.shortest, order.longest) if self.equal_steps else (length, length)
+        return BatchPlan(length, self.batch_size, self.last_batch, least, most)
 
     def _plan(self, positions: IntArray) -> ReadPlan:
         """Return what is read at positions of the epoch; the last plan is kept, as :meth:`next_size` asks, too."""
@@ -122,15 +123,15 @@ class Indexed(BatchSource):
 
     def begin(self) -> Ticket | None:
         """See :meth:`BatchSource.begin`."""
-        cut = self.cut(self._epoch)
-        if not cut.holds(self._position):
-            if not self.endless or not cut.count:
+        batches = self.batch_plan(self._epoch)
+        if not batches.holds(self._position):
+            if not self.endless or not batches.count:
                 return None
             self._epoch, self._position = self._epoch + 1, 0
             return self.begin()
-        positions, valid = cut.positions(self._position)
+        positions, valid = batches.positions(self._position)
         plan = self._plan(positions)
-        end = min(self._position + self.batch_size, cut.most)
+        end = min(self._position + self.batch_size, batches.most)
         work = self.source.begin(plan), valid
         ticket = Ticket(self._epoch, self._position, end, work, size=plan.nbytes)
         self._position = end
@@ -138,9 +139,9 @@ class Indexed(BatchSource):
 
     def next_size(self) -> int:
         """See :meth:`BatchSource.next_size`."""
-        cut = self.cut(self._epoch)
-        at = self._position if cut.holds(self._position) else 0
-        return self._plan(cut.positions(at)[0]).nbytes if cut.length else 0
+        batches = self.batch_plan(self._epoch)
+        at = self._position if batches.holds(self._position) else 0
+        return self._plan(batches.positions(at)[0]).nbytes if batches.length else 0
 
     def finish(self, ticket: Ticket) -> Fetched:
         """See :meth:`BatchSource.finish`."""
@@ -164,7 +165,7 @@ class Indexed(BatchSource):
     def check_state(self, epoch: int, position: int, state: Any, field: str) -> None:
         """See :meth:`BatchSource.check_state`."""
         super().check_state(epoch, position, state, field)
-        if position > (most := self.cut(epoch).most):
+        if position > (most := self.batch_plan(epoch).most):
             raise StateError(
                 f"position={position} is past the end of epoch {epoch}",
                 source=self.name,
@@ -191,11 +192,46 @@ class Indexed(BatchSource):
 
     def batches(self, epoch: int) -> int:
         """See :meth:`BatchSource.batches`."""
-        return self.cut(epoch).count
+        return self.batch_plan(epoch).count
 
     def close(self) -> None:
         """See :meth:`BatchSource.close`."""
         self.source.close()
+
+
+@dataclass(eq=False)
+class SampleCounter(BatchSource):
+    """An endless source of sample indices without values, for graphs without inputs.
+
+    Attributes:
+        batch_size: samples in a batch.
+    """
+
+    batch_size: int
+    name: str = "samples"
+    endless: bool = True
+    _epoch: int = field(default=0, init=False)
+    _position: int = field(default=0, init=False)
+
+    def begin(self) -> Ticket:
+        """See :meth:`BatchSource.begin`."""
+        ticket = Ticket(self._epoch, self._position, self._position + self.batch_size)
+        self._position = ticket.end
+        return ticket
+
+    def finish(self, ticket: Ticket) -> Fetched:
+        """See :meth:`BatchSource.finish`."""
+        indices = np.arange(ticket.position, ticket.end, dtype=np.int64)
+        return Fetched((), BatchSamples(ticket.epoch, indices, len(indices)))
+
+    def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it has none
+        """See :meth:`BatchSource.go_to`."""
+        self._epoch, self._position = epoch, position
+
+    @property
+    def fingerprint(self) -> Mapping[str, object]:
+        """Empty: the indices depend on nothing."""
+        return {"counter": 0}
 
 
 @dataclass(frozen=True, eq=False)

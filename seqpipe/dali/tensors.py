@@ -10,8 +10,8 @@ import numpy as np
 from ..array import as_native, to_numpy
 from ..core.turns import InTurn
 from ..errors import ParameterError, described_type
-from ..pipeline.value import Value
 from .dtypes import DALIDataType, dali_type
+from .value import Value
 
 __all__ = ["TensorCPU", "TensorGPU", "TensorListCPU", "TensorListGPU", "tensor_list"]
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .options import Cache, Decode, Prepare
     from .samples import Samples
     from .takes import Clip, Every, Grid, Patch, Segments, Spread, Whole
-    from .videos import folders, listing, videos
+    from .videos import folders, videos
+    from .views import VideoScores
     from .volumes import cases, volumes
     from .zipped import zip  # noqa: A004  named as Python's
 
@@ -45,13 +46,13 @@ __all__ = [
     "Samples",
     "Segments",
     "Spread",
+    "VideoScores",
     "Whole",
     "cases",
     "feed",
     "folders",
     "items",
     "lerobot",
-    "listing",
     "videos",
     "volumes",
     "zip",
@@ -71,13 +72,13 @@ _LAZY = {
     "Samples": "samples",
     "Segments": "takes",
     "Spread": "takes",
+    "VideoScores": "views",
     "Whole": "takes",
     "cases": "volumes",
     "feed": "feed",
     "folders": "videos",
     "items": "items",
     "lerobot": "lerobot",
-    "listing": "videos",
     "videos": "videos",
     "volumes": "volumes",
     "zip": "zipped",

@@ -12,7 +12,6 @@ import numpy as np
 from ..array import Array, device_of, namespace, to_numpy
 from ..errors import BackendError, ParameterError
 from ..parts import Part
-from ..pipeline.value import Value
 from ..sequence import Batch, Sequence
 from .samples import Samples
 from .state import as_text
@@ -56,18 +55,13 @@ def converted(
             points or boxes become lists.
         layout: axes of videos; None keeps them.
         convert: converts one array.
-
-    Raises:
-        ParameterError: samples of a pipeline's output differ in shape.
     """
-    return {name: _converted(value, name, layout, convert) for name, value in parts.items()}
+    return {name: _converted(value, layout, convert) for name, value in parts.items()}
 
 
-def _converted(value: Any, name: str, layout: PixelLayout | None, convert: ArrayConverter) -> Any:
+def _converted(value: Any, layout: PixelLayout | None, convert: ArrayConverter) -> Any:
     if isinstance(value, Part):
         value = value.data
-    if isinstance(value, Value):
-        return convert(value.stacked(f"the output {name}"), _permutation(f"N{value.layout}", layout))
     if isinstance(value, Batch):
         if value.stacked is None:
             inner: Any = None if layout is None else layout[1:]
@@ -76,7 +70,7 @@ def _converted(value: Any, name: str, layout: PixelLayout | None, convert: Array
     if isinstance(value, Sequence):
         return convert(value.data, None)
     if isinstance(value, (list, tuple)):
-        return [_converted(one, name, None, convert) for one in value]
+        return [_converted(one, None, convert) for one in value]
     if not isinstance(value, np.ndarray):
         return value
     return (

@@ -11,7 +11,7 @@ from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError
 from .compute import Computation
 from .samples import Samples, collated, first_error
-from .source import ReadResult
+from .source import Handed, ReadResult
 
 __all__ = ["readable_at", "sample_at", "samples_at"]
 
@@ -20,7 +20,7 @@ def sample_at(dataset: Any, index: int, epoch: int) -> Samples:
     """Return one sample of a :class:`seqpipe.dataset.Dataset`; see :meth:`seqpipe.dataset.Dataset.sample`."""
     compute = Computation(dataset.absorbed.stages, (), dataset.finished, is_single=True)
     read = _read(dataset, np.array([index], np.int64), epoch, stack=False)
-    ((outcome,),) = compute(epoch=epoch, index=index, value=read)
+    ((outcome,),) = compute(epoch=epoch, index=index, value=Handed(read))
     if isinstance(outcome, SeqpipeError):
         raise outcome
     if outcome is None:
@@ -53,7 +53,7 @@ def readable_at(dataset: Any, indices: IntArray, epoch: int) -> Samples | None:
         result = dataset.finished(batch.parts, epoch, batch.index)
     else:
         value: Any = read if whole.by_sample else (batch.parts, len(read.outcomes) - len(done))
-        (result,) = compute(epoch=epoch, index=batch.index, value=value)
+        (result,) = compute(epoch=epoch, index=batch.index, value=Handed(value))
     result.sources = batch.sources
     return result
 

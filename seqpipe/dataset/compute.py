@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -34,14 +35,16 @@ class Computation:
 
     def __call__(self, *, epoch: int, index: Any, **values: Any) -> tuple[Any, ...]:
         """Return the samples of a batch; or a tuple of samples and errors."""
-        (value,) = values.values()
+        (handed,) = values.values()
+        value = handed.take()
         if isinstance(value, ReadResult):
-            outcomes = self._samples(value.outcomes, epoch)
+            waiting, value = deque(value.outcomes), None
+            outcomes = self._samples(waiting, epoch)
             if self.is_single:
                 return (outcomes,)
             parts, lost = self._joined(outcomes)
         else:
-            parts, lost = value
+            (parts, lost), value = value, None
         for stage in self.by_batch:
             parts = self._after(stage, parts, epoch, index)
         result = self.finished(parts, epoch, index)
@@ -63,11 +66,12 @@ class Computation:
         kept = {name: part for name, part in parts.items() if name not in _DERIVED}
         return kept, len(outcomes) - len(samples)
 
-    def _samples(self, outcomes: tuple[SampleOutcome, ...], epoch: int) -> tuple[Any, ...]:
-        """Return samples after their stages; an error, or None, is handed on."""
+    def _samples(self, outcomes: deque[SampleOutcome], epoch: int) -> tuple[Any, ...]:
+        """Return samples after their stages, and drop each that is done; an error, or None, is handed on."""
         for stage in self.by_sample:
-            begun = [self._begun(stage, outcome, epoch) for outcome in outcomes]
-            outcomes = tuple(self._done(wait) for wait in begun)
+            begun = deque(self._begun(stage, outcomes.popleft(), epoch) for _ in range(len(outcomes)))
+            while begun:
+                outcomes.append(self._done(begun.popleft()))
         return tuple(
             self.finished(one[1], epoch, one[0]) if isinstance(one, tuple) else one for one in outcomes
         )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.param import check_list
-from ..errors import ParameterError, StateError, described_type
+from ..errors import ParameterError, StateError, described_type, warn_caller
+from ..ops import Type
 from ..pipeline.fusion import Fuse
 from ..readers.params import TORCH_ADAPTER, check_index
 from ..sampling.buckets import Bucket
@@ -78,14 +79,24 @@ class Dataset(Definition):
             build: takes nodes of the parts by name, and returns nodes by name, which replace or join the parts.
 
         Raises:
-            ParameterError: it uses a part that does not exist, or returns no nodes.
+            ParameterError: it uses a part that does not exist, returns no nodes, or an operator does not accept its
+                input.
+
+        Warns:
+            UserWarning: a parameter is computed on a GPU and needed in main memory, so that each batch waits for it.
         """
         if not callable(build):
             raise self._wrong(
                 f"graph() of {described_type(build)}",
                 allowed="a function that takes nodes of the parts by name",
             )
-        return self._with_step(GraphStage.built(build, self.types))
+        known = (
+            self.types if not self.steps else dict.fromkeys(self.types, Type())
+        )  # earlier steps change them
+        stage = GraphStage.built(build, known)
+        for line in stage.graph.waits:
+            warn_caller(line)
+        return self._with_step(stage)
 
     def apply(self, function: Callable[[dict[str, Any]], Mapping[str, Any]], *, workers: int = 0) -> Dataset:
         """Apply the user's own function to every sample, a dictionary of parts; before :meth:`batch`.

@@ -16,7 +16,7 @@ from ..pipeline.executor import gib
 from ..pipeline.source import BatchSamples, BatchSource, EmptyBatchError, Fetched, Ticket
 from ..sampling.dealing import History, SampleOrder, Share
 from .samples import collated, first_error
-from .source import Heads, ReadPlan, ReadResult, SampleSource
+from .source import Handed, Heads, ReadPlan, ReadResult, SampleSource
 
 _log = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ class Dealt(BatchSource):
         read = self.source.finish(ticket.work)
         if self.single:
             indices = np.array([one[0] for one in read.outcomes if isinstance(one, tuple)], dtype=np.int64)
-            return Fetched((read,), BatchSamples(ticket.epoch, indices, len(indices)))
+            return Fetched((Handed(read),), BatchSamples(ticket.epoch, indices, len(indices)))
         return self._batch(read, ticket)
 
     def _batch(self, read: ReadResult, ticket: Ticket) -> Fetched:
@@ -195,7 +195,7 @@ class Dealt(BatchSource):
         result = collated(samples, stacked)
         lost = len(read.outcomes) - len(samples)
         batch = BatchSamples(ticket.epoch, result.index, len(samples), result.sources)
-        return Fetched(((result.parts, lost),), batch)
+        return Fetched((Handed((result.parts, lost)),), batch)
 
     def cancel(self, ticket: Ticket) -> None:
         """See :meth:`BatchSource.cancel`."""

@@ -15,7 +15,7 @@ from ..pipeline.executor import BatchResult, Executor
 from ..pipeline.nodes import nodes_of
 from ..sampling.dealing import History, joined_history
 from .samples import Samples, described, source_of
-from .source import ReadResult
+from .source import Handed
 from .state import state_of
 
 __all__ = ["Epoch", "EpochOwner", "finished"]
@@ -156,7 +156,7 @@ class Epoch(TakesTurns, Closing, Iterator[Samples]):
     def _samples(self, result: BatchResult) -> Samples:
         (value,) = result.values
         if not isinstance(value, Samples):
-            parts, lost = value
+            parts, lost = value.take()
             value = self._dataset.finished(parts, result.samples.epoch, result.samples.indices)
             value.lost = lost
         value.sources, value.state = result.samples.sources, self.state_dict()
@@ -171,7 +171,7 @@ class Epoch(TakesTurns, Closing, Iterator[Samples]):
                 self._ended = True
                 raise StopIteration
             (outcomes,) = result.values
-            outcomes = outcomes.outcomes if isinstance(outcomes, ReadResult) else outcomes
+            outcomes = outcomes.take().outcomes if isinstance(outcomes, Handed) else outcomes
             self._ready.extend(enumerate(outcomes, before + 1))
         _, outcome = self._ready.popleft()
         if isinstance(outcome, SeqpipeError):

@@ -14,7 +14,7 @@ from ..readers.report import Report
 from .dataset import Dataset
 from .items import Kinds, as_parts
 from .samples import collated
-from .source import PLAIN, Heads, ReadPlan, ReadResult
+from .source import PLAIN, Handed, Heads, ReadPlan, ReadResult
 
 __all__ = ["FeedSource", "feed"]
 
@@ -121,6 +121,21 @@ class _Fed(BatchSource):
     _started: int = field(default=0, init=False)
     _own: Any = field(default=None, init=False)
 
+    @property
+    def has_state(self) -> bool:  # type: ignore[override]  # known when the iterable is opened
+        """Whether the iterator, or else the iterable, has ``state_dict`` and ``load_state_dict``."""
+        return self._items is None or self._stateful(self._items) is not None
+
+    def _stateful(self, items: Any) -> Any:
+        """Return the iterator or the iterable, whichever has a state; None if neither has one."""
+        named = (one for one in (items, self.feed.iterable) if hasattr(one, "load_state_dict"))
+        return next(named, None)
+
+    def own_state(self) -> Any:
+        """See :class:`BatchSource`."""
+        loader = None if self._items is None else self._stateful(self._items)
+        return self._own if loader is None else loader.state_dict()
+
     def __post_init__(self) -> None:
         self.name, self.parts = self.feed.name, ("samples",)
 
@@ -134,6 +149,7 @@ class _Fed(BatchSource):
         """See :class:`BatchSource`."""
         if self._items is None:
             self._items = self._opened(ticket.position)
+        ticket.state = self.own_state()
         samples = []
         for index in range(ticket.position, ticket.end):
             item = self._next()
@@ -145,7 +161,7 @@ class _Fed(BatchSource):
         ticket.end = ticket.position + len(samples)
         result = collated(samples, {})
         batch = BatchSamples(ticket.epoch, result.index, len(samples), result.sources)
-        return Fetched(((result.parts, 0),), batch)
+        return Fetched((Handed((result.parts, 0)),), batch)
 
     def _next(self) -> tuple[Any] | None:
         """Return the rank's next item in a tuple; None at the end."""
@@ -162,8 +178,7 @@ class _Fed(BatchSource):
         items = self.feed.begin_iteration()
         if not position:
             return items
-        if self._own is not None:
-            loader: Any = items if hasattr(items, "load_state_dict") else self.feed.iterable
+        if self._own is not None and (loader := self._stateful(items)) is not None:
             loader.load_state_dict(self._own)
             return items
         for _ in range(position * self.world):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from keyword import iskeyword
@@ -238,14 +238,19 @@ class GraphStage:
 
     @classmethod
     def built(
-        cls, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]], names: Iterable[str]
+        cls, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]], types: Mapping[str, Type]
     ) -> GraphStage:
         """Return the graph that a function builds of nodes.
 
+        Args:
+            build: the function.
+            types: the parts that it gets by name, and their types as far as known.
+
         Raises:
-            ParameterError: the function does not return nodes by name, or uses a part that does not exist.
+            ParameterError: the function does not return nodes by name, uses a part that does not exist, or an operator
+                does not accept its input.
         """
-        inputs = {f"part_{re.sub(_NO_WORD, '_', name)}" if _is_taken(name) else name: name for name in names}
+        inputs = {f"part_{re.sub(_NO_WORD, '_', name)}" if _is_taken(name) else name: name for name in types}
         nodes = build(_Nodes({name: Input(own) for own, name in inputs.items()}))
         if not isinstance(nodes, Mapping) or not nodes:
             raise ParameterError(
@@ -254,6 +259,7 @@ class GraphStage:
                 allowed="a dictionary of names to nodes",
             )
         graph = Graph(*nodes.values())
+        graph.infer_types({own: types[name] for own, name in inputs.items()})
         return cls(graph, tuple(nodes), {own: inputs[own] for own in graph.inputs})
 
     def __call__(self, parts: Mapping[str, Any], epoch: int, index: Any) -> dict[str, Any]:
@@ -306,7 +312,12 @@ class _Nodes(dict[str, DataNode]):
     """Nodes by name; a name that is missing is an error that lists the parts."""
 
     def __missing__(self, name: str) -> DataNode:
-        raise ParameterError(f"there is no part {name!r}", source="Dataset.graph", allowed=", ".join(self))
+        raise ParameterError(
+            f"there is no part {name!r}",
+            source="Dataset.graph",
+            allowed=", ".join(self),
+            advice="Parts of items() and feed() are declared by their argument parts, as in parts={'image': 'HWC'}",
+        )
 
 
 @dataclass(frozen=True)

@@ -99,5 +99,16 @@ def _check_fingerprint(stored: object, wanted: str, allow: Collection[str]) -> N
 
 
 def as_text(state: Mapping[str, Any]) -> str:
-    """Return a state as JSON text, which survives pinned memory and frameworks' moves between devices."""
-    return json.dumps(state)
+    """Return a state as JSON text, which survives pinned memory and frameworks' moves between devices.
+
+    Raises:
+        StateError: the state of the user's iterable is no plain value.
+    """
+    try:
+        return json.dumps(state)
+    except TypeError as error:
+        raise StateError(
+            f"the state of the source is no plain value: {error}",
+            source="feed",
+            allowed="dictionaries, lists, text and numbers, as JSON has them",
+        ) from error

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,9 +17,8 @@ from ..readers.frame_folders import FolderSurvey, FrameFiles, LazyFolderEngine, 
 from ..readers.frame_values import Clock, FrameMotion
 from ..readers.labels import LabelParser, LabelType
 from ..readers.lazy_engine import LazyEngine, LazyPool
-from ..readers.listing import list_videos
+from ..readers.listing import listing, source_kind
 from ..readers.outputs import Outputs
-from ..readers.ranges import Range
 from ..readers.report import Report, ReportBook
 from ..readers.selection import Selection
 from ..readers.survey import VideoSurvey
@@ -48,10 +45,8 @@ from .samples import column_part, first_error
 from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 from .takes import Clip, Every, Segments, Spread, VideoTake, Whole, in_words_of
 
-__all__ = ["ClipSource", "folders", "listing", "videos"]
+__all__ = ["ClipSource", "folders", "videos"]
 
-_Path: TypeAlias = "str | os.PathLike[str]"
-_MANIFESTS: Final = (".csv", ".tsv", ".jsonl")
 _FETCHERS: Final = 16  # of fused operators, whose plans are kept
 
 
@@ -242,58 +237,6 @@ def _outcome(by_name: Mapping[str, Pair | SeqpipeError | None]) -> SampleOutcome
     return index, {name: sequence for name, (_, sequence) in pairs.items()}
 
 
-def listing(
-    source: Any = None,
-    *,
-    files: Iterable[Any] | None = None,
-    file_root: _Path | None = None,
-    manifest: _Path | None = None,
-    labels: Iterable[Any] | None = None,
-    classes: Iterable[str] | None = None,
-    label_type: LabelType = "class",
-    ranges: Iterable[Range | None] | None = None,
-) -> Listing:
-    """List videos, before they are read: for labels, classes, ranges and splits.
-
-    train, held_out = seqpipe.listing("videos").split((0.9, 0.1), seed=0, stratified=True)
-
-    Args:
-        source: a folder, a manifest (.csv, .tsv, .jsonl), a video, or a list of videos; or one of the next three.
-        files: paths and URLs.
-        file_root: a folder whose subfolders, sorted by name, are the classes; or a folder of videos without labels.
-        manifest: a CSV, TSV or JSONL file.
-        labels: for a list: one label for each video, an integer or a name from ``classes``.
-        classes: names of the classes; a name's position is its label.
-        label_type: type of the labels: "class", "classes", "number", "vector" or "text".
-        ranges: for a list: the part of each video to use.
-
-    Raises:
-        ParameterError: not exactly one source is given, or arguments exclude one another.
-        ManifestError: a line of the manifest is not valid.
-    """
-    named: dict[str, Any] = {"files": files, "file_root": file_root, "manifest": manifest}
-    if source is not None:
-        named = {**named, **_kind_of(source)}
-    return list_videos(**named, labels=labels, classes=classes, label_type=label_type, ranges=ranges)
-
-
-def _kind_of(source: Any) -> dict[str, Any]:
-    """Return what a source of videos is: ``file_root``, ``manifest`` or ``files``."""
-    if isinstance(source, (str, os.PathLike)):
-        text = os.fspath(source)
-        if not isinstance(text, str):
-            raise ParameterError(f"source={text!r} is bytes", allowed="a path as text, or a list")
-        if text.lower().endswith(_MANIFESTS):
-            return {"manifest": text}
-        return {"file_root": text} if Path(text).is_dir() else {"files": [text]}
-    if isinstance(source, Iterable):
-        return {"files": source}
-    raise ParameterError(
-        f"source is {described_type(source)}",
-        allowed="a folder, a manifest (.csv, .tsv, .jsonl), a video, a list of videos, or seqpipe.listing(…)",
-    )
-
-
 def videos(
     source: Any,
     take: VideoTake | int,
@@ -348,7 +291,7 @@ def videos(
             allowed="AudioSpec(sample_rate=…, channels=…)",
         )
     chosen = decode or Decode()
-    kind = {} if isinstance(source, Listing) else _kind_of(source)
+    kind = {} if isinstance(source, Listing) else source_kind(source)
     place, stream = parse_device(device), STREAM.check(chosen.stream)
     indexes = IndexOptions(chosen.cache_dir, stream, find_register(chosen.register, kind.get("file_root")))
     engine = LazyEngine(THREADS.check(chosen.threads), place, DECODE.check(chosen.backend), indexes)
@@ -367,7 +310,7 @@ def videos(
         ),
         max_frames=plan.max_frames,
     )
-    listed = source if isinstance(source, Listing) else list_videos(**kind)
+    listed = source if isinstance(source, Listing) else listing(source)
     dataset = plan.dataset(listed, survey, engine, Clock(indexes), str(place), "videos")
     return dataset if audio is None else Dataset(AudioClips(dataset.source, audio))  # type: ignore[arg-type]  # ClipSource
 

@@ -1,21 +1,21 @@
-"""Views: several windows of each sample, for evaluation, as a source over another one."""
+"""Evaluation views: several windows of each sample, as a source over another one, and the scores of their videos."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
-from ..array import IntArray
+from ..array import FloatArray, IntArray, to_numpy
 from ..core.param import Param, check_list
 from ..errors import ParameterError
 from ..ops import REGISTRY, Type
 from ..readers.report import Report
 from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSource
 
-__all__ = ["Views", "check_window"]
+__all__ = ["VideoScores", "Views", "check_window"]
 
 _SIDE: Final = Param(name="size", doc="Height and width of a window", lo=1, hi=65_536, unit="pixels")
 
@@ -150,3 +150,54 @@ def check_window(size: Any) -> tuple[int, int]:
         raise ParameterError(f"size={size!r} is not valid", allowed="(height, width)")
     height, width = map(_SIDE.check, sides)
     return height, width
+
+
+@dataclass(eq=False)
+class VideoScores:
+    """Scores averaged over all views of each video.
+
+    clips = seqpipe.videos(…, Clip(16, per_video=10, starts="even"), output=OutputSpec(short_side=256))
+    scores = VideoScores()
+    for batch in clips.views((256, 256), count=3).batch(12):     # 3 consecutive views of each clip
+        scores.add(model(batch["image"].torch()), batch["video"])
+    mean = scores.mean()                                         # for each video, the mean over 10 × 3 views
+    """
+
+    _sums: dict[Hashable, FloatArray] = field(default_factory=dict, init=False)
+    _counts: dict[Hashable, int] = field(default_factory=dict, init=False)
+
+    def add(self, scores: Any, videos: Any) -> None:
+        """Add the scores of some views.
+
+        Args:
+            scores: ``(N, classes)``, a NumPy, CuPy or torch array.
+            videos: the video of each view: numbers, as the part "video" of a data set's batches, or other keys, such
+                as :attr:`seqpipe.Batch.sources`.
+
+        Raises:
+            ParameterError: the numbers of scores and videos, or of classes, differ.
+        """
+        table = np.asarray(to_numpy(scores), np.float64)
+        keys = list(videos.tolist() if hasattr(videos, "tolist") else videos)
+        if table.ndim != 2 or len(table) != len(keys):
+            raise ParameterError(
+                f"scores of the shape {table.shape} for {len(keys)} views",
+                source="VideoScores",
+                allowed="(views, classes)",
+            )
+        for key, row in zip(keys, table, strict=True):
+            if key in self._sums and self._sums[key].shape != row.shape:
+                raise ParameterError(
+                    f"scores of {len(row)} classes after some of {len(self._sums[key])}",
+                    source=f"video {key}",
+                )
+            self._sums[key] = self._sums.get(key, 0.0) + row
+            self._counts[key] = self._counts.get(key, 0) + 1
+
+    def mean(self) -> dict[Any, FloatArray]:
+        """Return the mean scores of each video."""
+        return {key: total / self._counts[key] for key, total in self._sums.items()}
+
+    def counts(self) -> dict[Any, int]:
+        """Return the number of views of each video."""
+        return dict(self._counts)

@@ -113,8 +113,6 @@ class Executor:
         prefetch: number of batches that are started ahead; with 0 everything runs in the consumer's thread.
         before: called before a batch is started; it may raise StopIteration, which ends the epoch.
         around: returns a context in which the user's code and the graph run.
-        on_first_batch: called with the input values of the first batch; it may raise an error.
-        images: names of the inputs that operators process as images.
     """
 
     sources: Seq[BatchSource]
@@ -123,8 +121,6 @@ class Executor:
     prefetch: int = 2
     before: Callable[[], None] | None = None
     around: Callable[[], Any] | None = None
-    on_first_batch: Callable[[Mapping[str, Any]], None] | None = None
-    images: frozenset[str] = frozenset()
     stages: dict[str, StageTimes] = field(default_factory=dict, init=False)
     _queue: deque[_PendingBatch] = field(default_factory=deque, init=False)
     _workers: dict[str, Workers] = field(default_factory=dict, init=False)
@@ -287,7 +283,7 @@ class Executor:
         return min([*limits, *([] if self._most_bytes is None else [self._most_bytes])], default=None)
 
     def _fits(self) -> bool:
-        """Return whether the memory limits allow one more batch, and no source waits for ``feed``.
+        """Return whether the memory limits allow one more batch, and no source waits for a batch that is pushed.
 
         One budget counts a batch from its start until it is returned: what sources read and, at the size of the last
         one, the graph's result. Each source has a limit of its own besides.
@@ -384,9 +380,6 @@ class Executor:
             samples, values = _samples_of(fetched, self.sources), self._inputs(fetched)
             del fetched  # its memory is freed while the graph is evaluated
             with error_note(_described(samples)), self._context():
-                if self.on_first_batch is not None:
-                    self.on_first_batch(values)
-                    self.on_first_batch = None
                 outputs = self.graph(epoch=samples.epoch, index=samples.indices, **values)
                 self._result_bytes = sum(map(nbytes_of, outputs))
                 return BatchResult(outputs, samples)
@@ -394,16 +387,15 @@ class Executor:
     def _inputs(self, fetched: list[Fetched]) -> dict[str, Any]:
         """Return the values of the graph's inputs by name."""
         return {
-            node.name: node.value_from(fetched[self._number(node)].values, images=node.name in self.images)
+            node.name: fetched[number].values[node.part]
             for node in self.nodes
+            for number, source in enumerate(self.sources)
+            if source is node.source
         }
 
     def _context(self) -> Any:
         """Return the context in which the user's code and the graph run."""
         return nullcontext() if self.around is None else self.around()
-
-    def _number(self, node: SourceNode) -> int:
-        return next(n for n, source in enumerate(self.sources) if source is node.source)
 
     def _returned(self, pending: _PendingBatch) -> None:
         self._queue.popleft()
@@ -411,13 +403,16 @@ class Executor:
 
     def positions(self) -> list[tuple[int, int, Any]]:
         """Return epoch, position and own state of each source, after the last returned batch."""
-        if not self._queue or not self._calls_users:
+        if not any(source.has_state for source in self.sources):
             return self._positions
-        pending = self._queue[0]
-        _wait(pending.fetched)  # finish() stores the states
+        if self._queue:
+            _wait(self._queue[0].fetched)  # finish() stores the states
+            states = [ticket.state for ticket in self._queue[0].tickets]
+        else:
+            states = [source.own_state() for source in self.sources]
         return [
-            (epoch, position, ticket.state)
-            for (epoch, position, _), ticket in zip(self._positions, pending.tickets, strict=True)
+            (epoch, position, state)
+            for (epoch, position, _), state in zip(self._positions, states, strict=True)
         ]
 
     def go_to(self, positions: Seq[tuple[int, int, Any]]) -> None:
@@ -431,11 +426,6 @@ class Executor:
             source.go_to(epoch, position, state)
         self._positions = [(epoch, position, state) for epoch, position, state in positions]
         self._ended, self._broken, self._closed = False, None, False
-
-    def move(self, positions: Seq[tuple[int, int, Any]]) -> None:
-        """Move to positions as :meth:`go_to` does, and forget that memory was short."""
-        self._most_bytes = None
-        self.go_to(positions)
 
     def _restart(self) -> None:
         """Start pending batches again in a forked process, where they would never finish."""

@@ -24,7 +24,7 @@ a graph is the first occurrence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..array import IntArray
@@ -35,7 +35,6 @@ from ..errors import ParameterError, described_type
 from ..ops import Backend, Chain, DataNode, Op, Run, Type
 from ..ops.core.deferred import DeferredCall
 from ..ops.core.nodes import GRAPH_ARGUMENTS
-from ..ops.core.types import type_of_value
 from ..ops.random import RandomSource
 from ..sampling import fingerprint
 from ..sequence import Batch
@@ -111,21 +110,16 @@ class Graph:
         """A sentence for each node whose value is copied from a GPU during a batch."""
         return self._inferred.waits
 
-    def infer_types(self, values: Mapping[str, Any]) -> None:
-        """Complete the types of all nodes from the inputs of a first batch.
+    def infer_types(self, types: Mapping[str, Type]) -> None:
+        """Infer the types of all nodes from those of the inputs.
 
         Args:
-            values: values of the inputs by name.
+            types: type of a sample of each input, by name; unknown for those that are missing.
 
         Raises:
             ParameterError: an operator does not accept its input.
         """
-        known = {name: type_of_value(value) for name, value in values.items()}
-        for node in self.input_nodes:
-            declared, actual = self.type_of(node), known[node.name]
-            if actual.layout is None and declared.layout is not None:
-                known[node.name] = replace(actual, kind=declared.kind, layout=declared.layout)
-        self._inferred = infer(self._order, known)
+        self._inferred = infer(self._order, types)
 
     @property
     def input_nodes(self) -> tuple[Input, ...]:
@@ -143,14 +137,6 @@ class Graph:
             if self._order.position(used) == position
         ]
         return (*uses, *outputs)
-
-    @property
-    def images(self) -> frozenset[str]:
-        """Names of the inputs that operators process as images."""
-        calls = [node for node in self._order.nodes if isinstance(node, DeferredCall)]
-        targets = [(call, call.target.operators[0].traits.takes) for call in calls]
-        acted_on = [one for call, takes in targets if takes in ("images", "batches") for one in call.inputs]
-        return frozenset(one.name for one in acted_on if isinstance(one, Input))
 
     def __call__(
         self,

@@ -34,18 +34,13 @@ class Inferred:
     types: Mapping[int, tuple[Type, ...]]
     waits: tuple[str, ...]
 
-    @property
-    def complete(self) -> bool:
-        """Whether the dtypes of all values are known."""
-        return all(one.dtype is not None for types in self.types.values() for one in types)
-
 
 def infer(order: Ordered, known: Mapping[str, Type] | None = None) -> Inferred:
     """Infer the types of all nodes.
 
     Args:
         order: the nodes.
-        known: types of inputs by name, such as those of the first batch; other inputs have the types of their sources.
+        known: types of inputs by name; other inputs have the types of their sources, or unknown ones.
 
     Raises:
         ParameterError: an operator does not accept its input; the message begins with the line of user code that

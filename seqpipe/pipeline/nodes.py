@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from .inputs import Input
 from .source import BatchSource, EndOfData
-from .value import Value
 
 __all__ = ["SourceNode", "add_note", "error_note", "nodes_of"]
 
@@ -25,13 +24,11 @@ class SourceNode(Input):
         name: a name that is unique in the process.
         source: the source.
         part: number of the value among the source's.
-        plain: whether graphs receive a Batch, an array or a list of arrays instead of a :class:`Value`.
         order: number of the source in the order of creation.
     """
 
     source: BatchSource
     part: int
-    plain: bool = True
     order: int = 0
 
     @property
@@ -39,27 +36,15 @@ class SourceNode(Input):
         """The source and the part."""
         return f"{self.source.name}.{self.source.parts[self.part]}"
 
-    def value_from(self, values: tuple[Any, ...], *, images: bool = False) -> Any:
-        """Return this node's value among those of the source; a Batch if it has a layout of images.
-
-        Args:
-            values: the values of the source.
-            images: whether operators process it as images; it then gets a default layout if none was declared.
-        """
-        value = values[self.part]
-        if not self.plain or not isinstance(value, Value):
-            return value
-        return value.as_images() if images or value.layout else value.data
-
     def written(self, name: Any) -> str:  # noqa: ARG002  it refers to no other nodes
         """See :meth:`seqpipe.ops.DataNode.written`."""
         return self.label
 
 
-def nodes_of(source: BatchSource, *, plain: bool = True) -> tuple[SourceNode, ...]:
+def nodes_of(source: BatchSource) -> tuple[SourceNode, ...]:
     """Return a node for each value of a source."""
     first = next(_NUMBERS)
-    return tuple(SourceNode(f"source{first}_{n}", source, n, plain, first) for n in range(len(source.parts)))
+    return tuple(SourceNode(f"source{first}_{n}", source, n, first) for n in range(len(source.parts)))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""Sources of a pipeline: they return batches in order, from positions that can be saved.
+"""Sources of batches for the executor: they return batches in order, from positions that can be saved.
 
-A pipeline calls :meth:`BatchSource.begin` in the thread that iterates, for as many batches as are read ahead, and
+The executor calls :meth:`BatchSource.begin` in the thread that iterates, for as many batches as are read ahead, and
 :meth:`BatchSource.finish` for each of them in order, usually in another thread. Nothing else crosses threads.
 """
 
@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from reprlib import repr as short
-from typing import Any, Literal, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from ..array import IntArray
 from ..errors import DamagedSourceError, StateError
@@ -22,17 +19,11 @@ from ..ops import Type
 __all__ = [
     "BatchSamples",
     "BatchSource",
-    "Counter",
     "EmptyBatchError",
     "EndOfData",
     "Fetched",
-    "PipelineLastBatch",
     "Ticket",
 ]
-
-PipelineLastBatch: TypeAlias = Literal["partial", "drop", "fill", "pad"]
-"""Policy for an incomplete last batch: return it short; leave it out; complete it with the first samples of the epoch;
-repeat its last sample."""
 
 
 class EndOfData(Exception):  # noqa: N818  the end is no error
@@ -40,7 +31,7 @@ class EndOfData(Exception):  # noqa: N818  the end is no error
 
 
 class EmptyBatchError(DamagedSourceError):
-    """No sample of a batch can be read, and ``on_error`` leaves them out; the pipeline skips the batch."""
+    """No sample of a batch can be read, and ``on_error`` leaves them out; the executor skips the batch."""
 
 
 class BatchSamples(NamedTuple):
@@ -100,6 +91,7 @@ class BatchSource(ABC):
         parts: names of the values of a batch.
         limit_bytes: limit in bytes for batches that are read ahead; None for no limit.
         in_thread: whether :meth:`finish` runs the user's code, and therefore in a thread of its own.
+        has_state: whether it has a state of its own, besides epoch and position.
         endless: whether the next epoch follows without a stop; otherwise :meth:`begin` returns None at the end of each.
     """
 
@@ -107,6 +99,7 @@ class BatchSource(ABC):
     parts: tuple[str, ...] = ()
     limit_bytes: int | None = None
     in_thread: bool = False
+    has_state: bool = False
     endless: bool = False
     _epoch: int = 0
     _position: int = 0
@@ -134,6 +127,10 @@ class BatchSource(ABC):
 
     def take_back(self, ticket: Ticket) -> None:  # noqa: B027  most make the batch again
         """Take back a batch that was finished and is not returned; :meth:`go_to` follows."""
+
+    def own_state(self) -> Any:
+        """Return the source's own state, if it has one; called when no batch is pending."""
+        return None
 
     def put_back(self, ticket: Ticket) -> None:
         """Undo :meth:`begin` for the batch that was started last: the next call starts it again."""
@@ -173,9 +170,6 @@ class BatchSource(ABC):
     def fingerprint(self) -> Mapping[str, object]:
         """Everything that determines the samples, as plain values by name."""
 
-    def use(self, parts: Seq[int]) -> None:  # noqa: B027  most make all of them anyway
-        """Declare that the values with these numbers are used; values that were never declared may be None."""
-
     def type_of(self, part: int) -> Type:  # noqa: ARG002  for those that know
         """Return what is known of a value's type before the first batch, by its number."""
         return Type()
@@ -194,38 +188,3 @@ class BatchSource(ABC):
 
     def close(self) -> None:  # noqa: B027  most hold nothing
         """Stop threads and close files."""
-
-
-@dataclass(eq=False)
-class Counter(BatchSource):
-    """An endless source of sample indices without values, for graphs without inputs.
-
-    Attributes:
-        batch_size: samples in a batch.
-    """
-
-    batch_size: int
-    name: str = "samples"
-    endless: bool = True
-    _epoch: int = field(default=0, init=False)
-    _position: int = field(default=0, init=False)
-
-    def begin(self) -> Ticket:
-        """See :meth:`BatchSource.begin`."""
-        ticket = Ticket(self._epoch, self._position, self._position + self.batch_size)
-        self._position = ticket.end
-        return ticket
-
-    def finish(self, ticket: Ticket) -> Fetched:
-        """See :meth:`BatchSource.finish`."""
-        indices = np.arange(ticket.position, ticket.end, dtype=np.int64)
-        return Fetched((), BatchSamples(ticket.epoch, indices, len(indices)))
-
-    def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it has none
-        """See :meth:`BatchSource.go_to`."""
-        self._epoch, self._position = epoch, position
-
-    @property
-    def fingerprint(self) -> Mapping[str, object]:
-        """Empty: the indices depend on nothing."""
-        return {"counter": 0}

@@ -15,7 +15,6 @@ from ..core.lazy import on_demand
 if TYPE_CHECKING:
     from . import published, published_volumes
     from .entry import Entry, Listing
-    from .listing import list_videos
     from .ranges import Range
     from .report import Loss, Report
     from .selection import SampleRequest
@@ -27,7 +26,6 @@ __all__ = [
     "Range",
     "Report",
     "SampleRequest",
-    "list_videos",
     "published",
     "published_volumes",
 ]
@@ -39,7 +37,6 @@ _LAZY = {
     "Range": "ranges",
     "Report": "report",
     "SampleRequest": "selection",
-    "list_videos": "listing",
     "published": "",
     "published_volumes": "",
 }
@@ -48,6 +45,7 @@ _GONE = {
     "Batches": "seqpipe.dataset.Epoch, which ds.epoch(number) gives",
     "FrameFolders": "seqpipe.folders(…, seqpipe.Clip(…))",
     "Sequences": "seqpipe.dataset.Epoch, which ds.epoch(number) gives",
+    "list_videos": "seqpipe.listing(…)",
     "Video": "seqpipe.videos(…, seqpipe.Clip(…))",
     "Volume": "seqpipe.volumes(cases, seqpipe.Patch(size)), or Whole()",
 }

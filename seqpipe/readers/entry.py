@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Listing:
-    """The listed videos, as :func:`seqpipe.readers.list_videos` and :mod:`seqpipe.readers.published` return them.
+    """The listed videos, as :func:`seqpipe.listing` and :mod:`seqpipe.readers.published` return them.
 
     :func:`seqpipe.videos` reads them; a listing can be divided first:
 

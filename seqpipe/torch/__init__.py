@@ -1,7 +1,6 @@
-"""Adapters to torch: data sets and pipelines as iterables of tensors. Imports pipeline and dataset.
+"""Adapters to torch: data sets as iterables of tensors.
 
 loader = torch.utils.data.DataLoader(ds.torch(), batch_size=None, num_workers=4)       # ds has batch()
-batches = seqpipe.torch.Iterator(pipe, names=("pixels", "label"), device="cuda")
 
 A data set gives one rank's share: call ``ds.shard(rank, world, even=True)``, and disable the distributed samplers of
 frameworks, as below (``ds`` and ``model`` are yours).
@@ -46,10 +45,11 @@ from typing import TYPE_CHECKING
 
 from ..core.lazy import renamed
 from .batches import TensorBatches
-from .iterator import Iterator
 from .tensors import tensors_of
 
-__all__ = ["Iterator", "TensorBatches", "tensors_of"]
+__all__ = ["TensorBatches", "tensors_of"]
 
 if not TYPE_CHECKING:
-    __getattr__ = renamed(__name__, {"Dataset": "ds.torch() of a data set with batch()"})
+    __getattr__ = renamed(
+        __name__, {"Dataset": "ds.torch() of a data set with batch()", "Iterator": "ds.torch()"}
+    )

@@ -77,7 +77,7 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         self._device, self._pinned = device, pin_memory
         self._choice = EpochChoice()
         self._passes = count()
-        self._epoch: Epoch | None = None
+        self._running: tuple[Epoch, History] | None = None  # with what had been read of it before
         self._loaded: tuple[int, History, int] | None = None
 
     @property
@@ -105,7 +105,12 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         """
         epoch = EPOCH.check(epoch)
         if self._loaded is None or self._loaded[0] != epoch:
-            self._choice.publish(epoch, ())
+            self._choose(epoch, ())
+
+    def _choose(self, epoch: int, history: History) -> None:
+        """Select what the next ``iter()`` reads, whose beginning is the state until then."""
+        self._choice.publish(epoch, history)
+        self._running = self._loaded = None
 
     def epochs(self, stop: int, *, resume: Any = None, allow: Collection[str] = ()) -> Iterator[int]:
         """Select the epochs up to ``stop`` one after the other, and yield their numbers; loaders read the selected one.
@@ -126,10 +131,10 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         return self._select(first, EPOCH.check(stop))
 
     def _select(self, first: tuple[int, History], stop: int) -> Iterator[int]:
-        self._choice.publish(*first)
+        self._choose(*first)
         yield first[0]
         for epoch in range(first[0] + 1, stop):
-            self._choice.publish(epoch, ())
+            self._choose(epoch, ())
             yield epoch
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -143,7 +148,7 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         epoch = Epoch(self._dataset, number, history, None, turn)
         if position >= 0:
             epoch.move(position)
-        self._epoch, self._start = epoch, history
+        self._running = epoch, history
         return _Tensors(self, epoch, in_worker=info is not None)
 
     def _turn(self) -> tuple[int, int]:
@@ -170,17 +175,18 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         return int(info.id), int(info.num_workers)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, in a worker that of this worker, for torchdata's ``StatefulDataLoader``."""
+        """Return the state, in a worker that of this worker, for torchdata's ``StatefulDataLoader``.
+
+        It is that after the last batch; after ``set_epoch``, ``epochs`` or ``load_state_dict`` that of the next
+        ``iter()``.
+        """
         number, workers = self._turn()
-        history: History = ()
         if self._loaded is not None:
             epoch, history, position = self._loaded
-        elif self._epoch is None:
-            epoch, position = self.epoch, 0
         else:
-            state = self._epoch.state_dict()
-            epoch, history = state["epoch"], self._start
-            position = joined_history(state["history"])[-1][1]
+            running, history = self._running or self._next()
+            state = running.state_dict()
+            epoch, position = state["epoch"], joined_history(state["history"])[-1][1]
         return {
             "epoch": epoch,
             "history": [list(pair) for pair in history],
@@ -190,6 +196,11 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
             "workers": workers,
             "worker": number,
         }
+
+    def _next(self) -> tuple[Epoch, History]:
+        """Return the epoch that the next ``iter()`` reads, and what has been read of it."""
+        epoch, history = self._choice.pending
+        return Epoch(self._dataset, epoch, history), history
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of :meth:`state_dict`.
@@ -216,8 +227,8 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
                     advice='Or keep batch["state"], and resume by epochs(stop, resume=…), which takes any number',
                 )
         Epoch(self._dataset, epoch, history).move(position)  # raises past the end of the epoch
+        self._choose(epoch, history)
         self._loaded = epoch, history, position
-        self._choice.publish(epoch, history)
 
 
 class _Tensors(TakesTurns, Iterator[dict[str, Any]]):

@@ -60,17 +60,25 @@ class EpochChoice:
         if used not in (-1, pass_seed) or self._used == number:
             return epoch, ()
         self._cells[2], self._used = pass_seed, number
+        return epoch, self._history(length)
+
+    def _history(self, length: int) -> History:
         pairs = json.loads(bytes(self._text[:length].tolist()))
-        return epoch, tuple((int(world), int(count)) for world, count in pairs)
+        return tuple((int(world), int(count)) for world, count in pairs)
 
     @property
     def epoch(self) -> int:
         """The chosen epoch."""
         return int(self._cells[0])
 
+    @property
+    def pending(self) -> tuple[int, History]:
+        """Epoch and history of the next pass; the history is empty if a pass has used it."""
+        epoch, length, used, _ = self._cells.tolist()
+        return epoch, self._history(length) if used == -1 else ()
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if not self._cells.is_shared():  # copied by pickle or copy, not passed to a worker
             epoch, length, *_ = self._cells.tolist()
-            pairs = json.loads(bytes(self._text[:length].tolist()))
-            self._own((epoch, tuple((int(world), int(count)) for world, count in pairs)))
+            self._own((epoch, self._history(length)))

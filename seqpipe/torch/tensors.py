@@ -24,9 +24,6 @@ def tensors_of(
         layout: axes of videos; None keeps them.
         device: the target device; None keeps the current one.
         pinned: whether to pin tensors that stay in main memory; ignored without a usable GPU.
-
-    Raises:
-        ParameterError: samples of a pipeline's output differ in shape.
     """
 
     def tensor(array: Array, axes: tuple[int, ...] | None) -> Any:

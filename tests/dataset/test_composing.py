@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 
 import numpy as np
@@ -230,12 +231,51 @@ def test_a_feed_without_a_state_refuses_or_skips():
     assert [b["image"].numpy()[:, 0, 0, 0].tolist() for b in again] == [[2, 3], [4, 5], [6, 7], [8]]
 
 
+class Counting:
+    """An iterable with a state."""
+
+    def __init__(self):
+        self.at = 0
+
+    def __iter__(self):
+        while self.at < 9:
+            self.at += 1
+            yield {"number": self.at - 1}
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_a_feed_with_a_state_of_its_own_continues_exactly(prefetch):
+    def numbers(batches):
+        return [batch["number"].tolist() for batch in batches]
+
+    epoch = seqpipe.feed(Counting()).batch(2).prefetch(prefetch).epoch(0)
+    states = [epoch.state_dict(), *(batch.state for batch in epoch)]
+    assert states[1]["sources"] == {"at": 2}
+    whole = [[0, 1], [2, 3], [4, 5], [6, 7], [8]]
+    for step, state in enumerate(states):
+        again = seqpipe.feed(Counting()).batch(2).prefetch(prefetch)
+        assert numbers(again.resume(json.loads(json.dumps(state)))) == whole[step:]
+    epoch = seqpipe.feed(Counting()).batch(2).prefetch(prefetch).epoch(0)
+    next(epoch)
+    epoch.close()
+    assert numbers(epoch) == whole[1:], "closed in between"
+
+
 @pytest.mark.parametrize(
     ("module", "name", "instead"),
     [
         ("pipeline", "Augmented", "seqpipe.videos"),
         ("pipeline", "crop_views", "ds.views"),
+        ("pipeline", "Pipeline", r"seqpipe.items\(…\) or seqpipe.feed"),
+        ("pipeline", "external_source", r"seqpipe.items\(data\)"),
         ("torch", "Dataset", r"ds.torch\(\)"),
+        ("torch", "Iterator", r"ds.torch\(\)"),
     ],
 )
 def test_a_name_that_is_gone_tells_what_replaces_it(module, name, instead):

@@ -115,6 +115,55 @@ def operators() -> Found:
     yield from _run(define, ("image", "noisy", "warped", "bright", "angle", "mean"), batches=2)
 
 
+def _sample_of(info: Any) -> Any:
+    if info.idx_in_epoch >= 10:
+        raise StopIteration
+    return IMAGES[info.idx_in_epoch % 3], np.int32(info.idx_in_epoch + 100 * info.epoch_idx)
+
+
+def _batch_of(number: int) -> Any:
+    if number >= 3:
+        raise StopIteration
+    return [IMAGES[(number + one) % 3] for one in range(3)]
+
+
+@job("dali/forms of external sources")
+def forms() -> Found:
+    from seqpipe.dali import fn, pipeline_def
+
+    pair = {"num_outputs": 2, "batch": False, "layout": ("HWC", "")}
+    given: list[tuple[Any, dict[str, Any]]] = [
+        (_sample_of, pair),
+        (_sample_of, {**pair, "parallel": True}),
+        (lambda info: _batch_of(info.iteration), {"batch_info": True, "layout": "HWC"}),
+        ([_batch_of(0), _batch_of(2)], {"cycle": "raise", "layout": "HWC"}),
+        (None, {"name": "pushed", "layout": "HWC"}),
+    ]
+    for source, options in given:
+
+        @pipeline_def(batch_size=3, num_threads=2, device_id=None, seed=17, py_num_workers=2)
+        def program(source: Any = source, options: Any = options) -> Any:
+            values = fn.external_source(source, **options)
+            image, *more = values if isinstance(values, list) else [values]
+            return fn.flip(image, horizontal=fn.random.coin_flip()), *more
+
+        pipe = program()
+        for epoch in range(2):
+            for number in range(3):
+                if source is None:
+                    pipe.feed_input("pushed", _batch_of(number))
+                try:
+                    outputs = pipe.run()
+                except StopIteration:
+                    break
+                yield (
+                    epoch,
+                    {name: [np.array(one) for one in out] for name, out in zip("ab", outputs, strict=False)},
+                )
+            pipe.reset()
+        pipe.close()
+
+
 @job("dali/conditions")
 def conditions() -> Found:
     from seqpipe.dali import fn, pipeline_def

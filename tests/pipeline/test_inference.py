@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import operator
 import warnings
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
+import seqpipe
 from seqpipe import fn, ops
+from seqpipe.dataset.items import ItemSource
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, OneOf, Type
 from seqpipe.ops.core.arithmetic import computed, result_type
 from seqpipe.ops.core.types import types_after
-from seqpipe.pipeline import Graph, Input, Pipeline, external_source
+from seqpipe.pipeline import Graph, Input
 from seqpipe.pipeline.nodes import nodes_of
 from seqpipe.pipeline.source import BatchSource
+from tests.support.media import made
 
 CLIP = Type("images", "FHWC", "uint8", "cpu", (4, 20, 24, 3))
 
@@ -70,11 +74,11 @@ def node_of(kind: Type) -> ops.DataNode:
 def test_what_operators_make_is_what_is_said_of_it(op, wanted):
     (found,) = types_after(op, (CLIP,))
     assert wanted is None or str(found) == wanted
-    made = (
+    found_by_call = (
         Chain(op)(np.zeros((2, 4, 20, 24, 3), np.uint8)) if found.shape and None not in found.shape else None
     )
-    if made is not None:
-        assert (made.dtype.name, made.shape[1:]) == (found.dtype, found.shape)
+    if found_by_call is not None:
+        assert (found_by_call.dtype.name, found_by_call.shape[1:]) == (found.dtype, found.shape)
 
 
 TYPES = (
@@ -116,14 +120,14 @@ def test_promotion(sign, before, behind, wanted):
         graph = Graph(signs[sign](Input("x"), other))
         assert graph(x=one)[0].dtype == wanted
         assert graph.types[0].dtype is None
-        graph.infer_types({"x": one})
+        graph.infer_types({"x": Type(dtype=one.dtype.name)})
         assert graph.types[0].dtype == wanted
 
 
 def test_an_input_times_two_keeps_whole_numbers():
-    (made,) = Graph(Input("x") * 2)(x=np.array([200, 3], np.uint8))
-    assert made.dtype == np.int32
-    np.testing.assert_array_equal(made, [400, 6])
+    (doubled,) = Graph(Input("x") * 2)(x=np.array([200, 3], np.uint8))
+    assert doubled.dtype == np.int32
+    np.testing.assert_array_equal(doubled, [400, 6])
 
 
 # ---------------------------------------------------------------------- what is refused before anything runs
@@ -131,7 +135,7 @@ def test_an_input_times_two_keeps_whole_numbers():
 
 def refused(output, said, trail):
     with pytest.raises(ParameterError, match=said) as caught:
-        Pipeline(output).build()
+        Graph(output)
     assert any(trail in note for note in caught.value.__notes__)
 
 
@@ -181,28 +185,40 @@ def test_what_an_operator_does_not_take(make, said):
     refused(make(), said, "nodes: declared.0")
 
 
-def test_types_of_an_external_source_are_settled_by_its_first_batch():
-    source = external_source(
-        lambda: [np.zeros((4, 8, 9, 1), np.uint8)] * 2, batch_size=2, layout="FHWC", name="mine"
+def test_a_data_set_checks_its_first_graph_by_the_types_of_its_source():
+    ds = seqpipe.videos([made("h264")], 4, output=seqpipe.OutputSpec(color="GRAY"))
+    with pytest.raises(ParameterError, match=r"test_inference.py:\d+ \(<lambda>\): hue: pixels of 1"):
+        ds.graph(lambda parts: {"image": fn.hue(fn.flip(parts["image"]), hue=30.0)})
+    assert (
+        "images FHWC uint8"
+        in ds.graph(lambda parts: {"image": fn.flip(parts["image"])}).steps[0].graph.explain()
     )
-    with Pipeline(fn.hue(fn.flip(source), hue=30.0)) as pipe:
-        assert pipe.types[0].dtype is None
-        with pytest.raises(ParameterError, match=r"test_inference.py:\d+ \(test_types_.*: hue: pixels of 1"):
-            next(iter(pipe))
-    with Pipeline(fn.flip(source)) as pipe:
-        next(iter(pipe))
-        assert str(pipe.types[0]) == "images FHWC uint8 (4×8×9×1) on cpu"
 
 
 # ---------------------------------------------------------------------- what waits for a GPU
 
 
 def test_what_a_batch_waits_for_is_said():
-    on_gpu = node_of(Type("images", "FHWC", "uint8", "cuda:0", (4, 20, 24, 3)))
-    mean = fn.reductions.mean(on_gpu, axis_names="FHWC", layout="NFHWC")
+    on_gpu = Type("images", "FHWC", "uint8", "cuda:0", (4, 20, 24, 3))
+
+    class OnGpu(ItemSource):
+        """Images on a GPU that nothing reads."""
+
+        parts = {"image": on_gpu}  # noqa: RUF012
+
+    ds = seqpipe.items([0])
+    ds = replace(
+        ds, source=OnGpu(**{one.name: getattr(ds.source, one.name) for one in fields(ds.source) if one.init})
+    )
+
+    def waiting(parts):
+        mean = fn.reductions.mean(parts["image"], axis_names="FHWC", layout="NFHWC")
+        return {"image": fn.brightness(parts["image"], brightness=mean)}
+
     with pytest.warns(UserWarning, match="brightness needs it in main memory: each batch waits for the GPU"):
-        pipe = Pipeline(fn.brightness(on_gpu, brightness=mean))
-    assert "each batch waits for the GPU" in pipe.explain()
+        waits = ds.graph(waiting)
+    assert "each batch waits for the GPU" in waits.explain()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Pipeline(fn.brightness(on_gpu, brightness=fn.random.uniform(range=(0.5, 1.5))))
+        drawn = fn.random.uniform(range=(0.5, 1.5))
+        ds.graph(lambda parts: {"image": fn.brightness(parts["image"], brightness=drawn)})

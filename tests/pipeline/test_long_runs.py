@@ -13,7 +13,6 @@ import pytest
 import seqpipe
 from seqpipe import Clip, fn, ops
 from seqpipe.errors import SourceError
-from seqpipe.pipeline import Pipeline, external_source
 from tests.support.datasets import files
 from tests.support.media import made
 from tests.support.memory import growth, usage
@@ -66,25 +65,26 @@ def test_a_process_that_is_killed_and_started_again_sees_what_one_run_sees(tmp_p
 
 
 def test_an_error_of_each_stage_comes_in_its_turn_and_the_run_goes_on():
-    def source(number):
+    def item(number):
         if number == 1:
             raise ValueError("of the source")
-        if number == 3:
-            raise StopIteration
-        return np.full((1, 8, 8, 3), number, np.uint8), np.array([4.0 if number else -1.0])
+        side = 16 if number else 8
+        return {"image": np.full((side, side, 3), number, np.uint8)}
 
-    pictures, sizes = external_source(source, batch_size=1, num_outputs=2, layout=("HWC", ""))
-    with Pipeline(fn.brightness(pictures, brightness=sizes)) as pipe:
-        seen = []
+    def build(parts):
+        return {"image": fn.crop(parts["image"], crop=(12, 12))}
+
+    with seqpipe.items(item, size=3, parts={"image": "HWC"}).graph(build).batch(1) as ds:
+        seen, batches = [], iter(ds)
         for _ in range(4):
             try:
-                next(pipe)
+                next(batches)
                 seen.append("a batch")
             except StopIteration:
                 seen.append("end")
             except Exception as error:
                 seen.append(type(error).__name__)
-    assert seen[1:] == ["ValueError", "a batch", "end"]
+    assert seen == ["ParameterError", "ValueError", "a batch", "end"]
 
 
 def test_a_data_set_raises_what_its_source_raises(tmp_path):

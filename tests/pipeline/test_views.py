@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seqpipe
-from seqpipe import Clip
+from seqpipe import Clip, VideoScores
 from seqpipe.errors import ParameterError
-from seqpipe.pipeline import VideoScores
 from seqpipe.readers import Range
 from seqpipe.sampling import EvenClips, Span
 from tests.support.datasets import files, shown

@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
+import seqpipe
 from seqpipe import Segments, fn, ops, videos
 from seqpipe.errors import ManifestError, ParameterError
-from seqpipe.readers import Listing, list_videos
+from seqpipe.readers import Listing
 from tests.support.datasets import clips, files
 
 COLUMNS = ("subject", "age", "weight", "code")
@@ -134,7 +135,7 @@ def test_further_columns_of_json(tmp_path):
 
 def listing(count=200, subjects=23):
     names = [f"/v/{n}.mp4" for n in range(count)]
-    found = list_videos(files=names, labels=[n % 4 for n in range(count)])
+    found = seqpipe.listing(files=names, labels=[n % 4 for n in range(count)])
     made = [one._replace(fields={"subject": n % subjects}) for n, one in enumerate(found)]
     return Listing(tuple(made))
 
@@ -187,7 +188,7 @@ def test_splits_that_are_refused(call, said):
 
 
 def test_a_reader_of_a_part():
-    parts = list_videos(files=files("h264", "hevc", "vp9"), labels=[0, 1, 2]).split((0.4, 0.6), seed=0)
+    parts = seqpipe.listing(files=files("h264", "hevc", "vp9"), labels=[0, 1, 2]).split((0.4, 0.6), seed=0)
     seen = []
     for part in parts:
         with videos(part, Segments(1)).batch(3) as dataset:

@@ -97,6 +97,33 @@ def test_a_state_of_one_process_goes_on():
             clips(shuffle=True).batch(2).torch().load_state_dict(state)
 
 
+def test_a_state_between_the_choice_of_an_epoch_and_its_iterator():
+    """It was that of the epoch before, or began a resumed epoch anew."""
+    with clips(shuffle=True).batch(3) as ds:
+
+        def continued(state):
+            other = ds.torch()
+            other.load_state_dict(json.loads(json.dumps(state)))
+            return indices(other)
+
+        dataset = ds.torch()
+        whole = indices(dataset)
+        assert continued(ds.torch().state_dict()) == whole, "nothing is chosen"
+        dataset.set_epoch(1)
+        state = dataset.state_dict()
+        assert (state["epoch"], state["position"]) == (1, 0)
+        assert continued(state) == indices(dataset) != whole
+        batches = iter(dataset)
+        saved = next(batches)["state"]
+        for _ in dataset.epochs(3, resume=saved):
+            rest = dataset.state_dict()
+            assert continued(rest) == indices(dataset)
+            break
+        dataset.load_state_dict(rest)
+        dataset.set_epoch(2)
+        assert dataset.state_dict()["epoch"] == 2, "another epoch replaces what was loaded"
+
+
 TRAIN = [ops.RandomResizedCrop(size=(32, 40)), ops.Flip(p=0.5), ops.Brightness(brightness=(0.5, 1.5))]
 
 

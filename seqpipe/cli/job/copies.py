@@ -19,7 +19,7 @@ from ...core.whole_file import write_durably
 from ...core.workers import Workers
 from ...errors import OutputError, SeqpipeError, SourceError
 from ...readers.entry import Entry, Listing
-from ...readers.listing import list_videos
+from ...readers.listing import listing, source_kind
 from ...readers.ranges import Range
 from ...video.encode.transcode import Copied, CopySettings, transcode
 from ...video.index.open import open_index
@@ -50,12 +50,8 @@ class CopyJob:
 
 def listed(source: str) -> Listing:
     """Return the videos of a folder, of a manifest with its labels as they are written, or of one file."""
-    path = Path(source)
-    if path.is_dir():
-        return list_videos(file_root=source)
-    if path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
-        return list_videos(manifest=source, label_type="text")
-    return list_videos(files=[source])
+    kind = source_kind(source)
+    return listing(**kind, label_type="text" if "manifest" in kind else "class")
 
 
 def planned(listing: Listing) -> list[CopyJob]:

@@ -11,11 +11,11 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
-from ...pipeline.value import Value
 from ..call import DaliCall, check_known, native, plain
 from ..data_node import Constant, DataNode, node_of, outputs_of
 from ..dtypes import converted, dtype_name
 from ..mapped import views
+from ..value import Value
 
 __all__ = [
     "axes_of",

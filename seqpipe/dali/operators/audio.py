@@ -11,10 +11,10 @@ import numpy as np
 from ...array import Array, to_numpy
 from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
 from ...ops import Run, audio
-from ...pipeline.value import Value
 from ..call import DaliCall
 from ..data_node import DataNode, node_of, outputs_of
 from ..dtypes import converted, dtype_name
+from ..value import Value
 
 __all__ = [
     "decode_audio",

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from ...errors import ParameterError
 from ...ops import Run
-from ...pipeline.value import Value
 from ..call import DaliCall, Row
 from ..data_node import DataNode, outputs_of
+from ..value import Value
 from .arrays import random_bbox_crop
 from .windows import slice_
 

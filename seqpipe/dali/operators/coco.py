@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from ...core.json_text import parse_json
 from ...errors import ManifestError, SourceNotFoundError
-from ...pipeline.value import Value
 from ..call import DaliCall
 from ..data_node import DataNode
 from ..reading import Items
+from ..value import Value
 from .sources import bytes_of, started
 
 __all__ = ["coco_reader"]

@@ -17,10 +17,10 @@ from ...errors import UnreadableSourceError
 from ...images import decode_image
 from ...ops import REGISTRY, Run
 from ...pipeline.nodes import error_note
-from ...pipeline.value import Value
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, node_of
 from ..dtypes import converted, dtype_name
+from ..value import Value
 from .images import crop
 from .random_numbers import random_window
 from .windows import slice_

@@ -13,11 +13,11 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ...pipeline.value import Value
 from ...random import stream
 from ..call import IMAGE_LAYOUTS, DaliCall, plain
 from ..data_node import DataNode, node_of
 from ..dtypes import converted
+from ..value import Value
 
 __all__ = ["displaced", "jitter", "remap", "sphere", "water"]
 

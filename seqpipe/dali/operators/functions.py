@@ -9,10 +9,10 @@ import numpy as np
 from ...array import to_numpy
 from ...errors import ParameterError, described_type
 from ...ops import Run
-from ...pipeline.value import Value
 from ..call import DaliCall
 from ..data_node import outputs_of
 from ..mapped import owned
+from ..value import Value
 
 __all__ = ["dlpack_function", "python_function", "torch_function"]
 

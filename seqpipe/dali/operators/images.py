@@ -14,12 +14,12 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
-from ...pipeline.staging import Staging
-from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
 from ..data_node import DataNode, node_of
 from ..dtypes import converted, dtype_name
 from ..mapped import is_mapped, owned
+from ..sources.staging import Staging
+from ..value import Value
 from .arrays import axes_of
 from .volumes import blurred
 from .windows import crop_window, fill_levels
@@ -224,7 +224,7 @@ def _flipped(memory: Staging, value: Value, acts: Mapping[str, Any]) -> Value:
     if value.on_gpu:
         return Value.of(parts, value.layout, value.sources)
     if len({(part.shape, part.dtype) for part in parts}) == 1:
-        return value.with_data(memory.gather(parts))
+        return value.with_data(memory.copy(parts))
     return owned(Value(parts, value.layout, value.sources))
 
 

@@ -12,14 +12,14 @@ import numpy as np
 from ...array import Array, as_native, namespace, to_numpy
 from ...errors import ParameterError
 from ...ops import Type
-from ...pipeline.external import FedSource, StarvedError
 from ...pipeline.nodes import nodes_of
 from ...pipeline.source import BatchSamples, Fetched, Ticket
-from ...pipeline.value import Value
 from ...sampling.params import BATCH_SIZE, SEQUENCE_LENGTH
 from ...video.reader import VideoReader
 from ..call import DaliCall
 from ..data_node import DataNode, current
+from ..sources.pushed import PushSource, StarvedError
+from ..value import Value
 from .sources import source_name
 
 __all__ = ["VideoInput", "video_input"]
@@ -46,7 +46,7 @@ class _FedVideo:
             self.reader = None
 
 
-class VideoInput(FedSource):
+class VideoInput(PushSource):
     """A queue of encoded videos, which are decoded batch by batch; a batch has sequences of one video only.
 
     Args:
@@ -207,5 +207,5 @@ def video_input(call: DaliCall) -> DataNode:
         threads=pipe.num_threads,
     )
     pipe.register_source(name, source)
-    (node,) = nodes_of(source, plain=False)
+    (node,) = nodes_of(source)
     return DataNode(name, [node], lambda v, _: v[0], device="cpu" if gpu is None else "gpu", passes=True)

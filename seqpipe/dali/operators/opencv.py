@@ -10,9 +10,9 @@ import numpy as np
 from ...array import Array
 from ...errors import ParameterError
 from ...ops import Run
-from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall
 from ..data_node import DataNode, node_of
+from ..value import Value
 
 __all__ = ["clahe", "morphology"]
 

@@ -11,11 +11,11 @@ import numpy as np
 from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
-from ...pipeline.value import Value
 from ...random import stream
 from ..call import DaliCall, several
 from ..data_node import DataNode, node_of
 from ..dtypes import converted, dtype_name
+from ..value import Value
 
 __all__ = [
     "batch_permutation",

@@ -12,10 +12,10 @@ from ...array import namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, Row, native, plain, stacked_nodes
 from ..data_node import DataNode, node_of
 from ..dtypes import DALIInterpType
+from ..value import Value
 from .volumes import resized
 from .windows import window_sides
 

@@ -12,12 +12,12 @@ from ...array import Array
 from ...errors import ParameterError
 from ...ops import Run
 from ...ops.call.backends import cuda_device_of
-from ...pipeline.value import Value
 from ...resampling.gather import Interpolation, gather
 from ...resampling.mapping import Extent, Mapping3
 from ..call import DaliCall, native, plain
 from ..data_node import DataNode, node_of, outputs_of
 from ..dtypes import converted, dtype_name
+from ..value import Value
 from .volumes import in_slices, restored
 
 __all__ = ["rotate", "rotate_boxes"]

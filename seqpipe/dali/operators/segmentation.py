@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from ...array import IntArray
 from ...ops import Run
-from ...pipeline.value import Value
 from ...random import stream
 from ..call import DaliCall, several
 from ..data_node import DataNode, node_of
+from ..value import Value
 
 __all__ = ["object_boxes", "random_mask_pixel", "random_object_bbox", "select_masks"]
 

@@ -17,7 +17,7 @@ from ...array import Array
 from ...dataset.options import Decode
 from ...dataset.source import SampleSource
 from ...dataset.takes import Clip, Segments
-from ...dataset.videos import ClipSource, listing, videos
+from ...dataset.videos import ClipSource, videos
 from ...errors import (
     ManifestError,
     ParameterError,
@@ -26,12 +26,10 @@ from ...errors import (
 )
 from ...images import decode_image, image_extensions
 from ...ops import Run
-from ...pipeline.external import External, Feed
 from ...pipeline.nodes import nodes_of
-from ...pipeline.pipeline import external_spec
 from ...pipeline.source import BatchSource
-from ...pipeline.value import Value
 from ...readers import Listing, Range
+from ...readers.listing import listing
 from ...sampling import EpochOrder, Span
 from ...sampling.clock import EQUAL_S, end_of
 from ...video.convert.output import OutputSpec
@@ -40,6 +38,9 @@ from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, outputs_of
 from ..dtypes import converted, dtype_name
 from ..reading import Indexed, Items
+from ..sources.external import External, external_spec
+from ..sources.pushed import PushedBatches
+from ..value import Value
 from .resizing import resize
 
 __all__ = [
@@ -95,7 +96,7 @@ def started(call: DaliCall, source: SampleSource, parts: Seq[str]) -> list[Any]:
     order = EpochOrder(size=source.size, seed=seed, shuffle=shuffle, shard=shard, stick_to_shard=sticks)
     reader = Indexed(source, order, tuple(parts), pipe.batch_size, "pad" if pads else "fill")
     pipe.register_source(call.name, reader)
-    return list(nodes_of(reader, plain=False))
+    return list(nodes_of(reader))
 
 
 def _labels(call: DaliCall, node: Any) -> DataNode:
@@ -513,12 +514,12 @@ def external_source(call: DaliCall) -> Any:
     call.done()
     result: BatchSource
     if source is None:
-        result = Feed(form, pipe.batch_size, name=name, repeat_last=repeats, copies=copies)
+        result = PushedBatches(form, pipe.batch_size, name=name, repeat_last=repeats, copies=copies)
     else:
         options: dict[str, Any] = {"batch": bool(batch), "cycle": cycle, "batch_info": infos}
         options["name"] = f"external_source {name!r}"
         if parallel:
-            from ...pipeline.workers import ParallelExternal
+            from ..sources.processes import ParallelExternal
 
             result = ParallelExternal(
                 source,
@@ -531,7 +532,7 @@ def external_source(call: DaliCall) -> Any:
         else:
             result = External(source, form, pipe.batch_size, copies=copies, **options)
     pipe.register_source(name, result)
-    nodes = [DataNode(name, [node], lambda v, _: v[0], passes=True) for node in nodes_of(result, plain=False)]
+    nodes = [DataNode(name, [node], lambda v, _: v[0], passes=True) for node in nodes_of(result)]
     if call.device == "gpu":
         nodes = [node.gpu() for node in nodes]
     return nodes if form.several else nodes[0]

@@ -12,10 +12,10 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
-from ...pipeline.value import Value
 from ..call import DaliCall, plain
 from ..data_node import DataNode, node_of
 from ..dtypes import converted, dtype_name
+from ..value import Value
 from .arrays import axes_of
 from .volumes import sides_and_scales
 

@@ -13,11 +13,11 @@ import numpy as np
 from ...array import Array
 from ...core.files.checks import VERIFY, masked_crc32c, verifies
 from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError, described_type
-from ...pipeline.value import Value
 from ..call import DaliCall
 from ..data_node import DataNode
 from ..reading import Items
 from ..tfrecord import Feature
+from ..value import Value
 from .sources import started
 from .webdataset import texts
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ...pipeline.value import Value
 from ..call import DaliCall
 from ..data_node import DataNode, node_of
+from ..value import Value
 
 __all__ = ["combined", "transform"]
 

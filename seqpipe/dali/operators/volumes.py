@@ -15,10 +15,10 @@ from ...errors import ParameterError
 from ...ops import REGISTRY
 from ...ops import DataNode as NativeNode
 from ...ops.core.spec import COMPUTED_DTYPES
-from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall, native
 from ..data_node import DataNode, node_of
 from ..dtypes import converted, dtype_name
+from ..value import Value
 
 __all__ = ["blurred", "gaussian_window", "in_slices", "laplacian", "resized", "restored", "sides_and_scales"]
 

@@ -15,12 +15,12 @@ from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
 from ...ops.call.backends import cuda_device_of
-from ...pipeline.value import Value
 from ...resampling.gather import gather
 from ...resampling.mapping import Mapping3
 from ..call import DaliCall, native, plain
 from ..data_node import node_of
 from ..dtypes import converted, dtype_name
+from ..value import Value
 from .volumes import in_slices, restored
 
 __all__ = ["warp_affine"]

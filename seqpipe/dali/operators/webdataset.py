@@ -13,11 +13,11 @@ import numpy as np
 
 from ...array import Array
 from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError
-from ...pipeline.value import Value
 from ..call import DaliCall
 from ..data_node import DataNode
 from ..dtypes import dtype_name
 from ..reading import Items
+from ..value import Value
 from .sources import started
 
 __all__ = ["texts", "webdataset_reader"]

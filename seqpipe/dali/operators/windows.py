@@ -12,11 +12,11 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ...pipeline.value import Value
 from ..call import IMAGE_LAYOUTS, DaliCall
 from ..data_node import DataNode, node_of, outputs_of
 from ..dtypes import converted
 from ..mapped import views
+from ..value import Value
 from .arrays import axes_of
 
 __all__ = ["crop_window", "fill_levels", "slice_", "window_sides"]

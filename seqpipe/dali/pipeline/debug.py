@@ -10,12 +10,12 @@ import numpy as np
 from ...errors import ParameterError, StateError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ...pipeline.value import Value, value_of
 from ..call import Row, called
 from ..computed import ComputedNode, evaluated, flat, holding, run_of, with_each_node
 from ..data_node import nodes_in
 from ..raised import as_dali_raises
 from ..tensors import TensorListCPU, TensorListGPU, tensor_list
+from ..value import Value, value_of
 from .pipeline import Pipeline
 
 __all__ = ["DebugPipeline"]

@@ -15,26 +15,27 @@ from ...array import on_gpu
 from ...core.json_text import parse_json
 from ...core.turns import TakesTurns
 from ...core.whole_file import replacing
+from ...dataset.dealt import Last
 from ...errors import ParameterError, SeqpipeError, StateError
 from ...ops import DataNode as NativeNode
 from ...pipeline import Graph
 from ...pipeline.executor import BatchResult, Executor
-from ...pipeline.external import FedSource
-from ...pipeline.gathering import plan_gathering
 from ...pipeline.nodes import SourceNode
-from ...pipeline.pipeline import feed_of, graph_fingerprint, load_state, sources_of, state_of
-from ...pipeline.source import BatchSource, Counter, PipelineLastBatch
-from ...pipeline.staging import Staging
-from ...pipeline.value import value_of
+from ...pipeline.source import BatchSource
 from ...random import new_seed
 from ..data_node import DataNode, attached, current, node_of, pop_pipeline, push_pipeline
 from ..device import gpu_number
 from ..dtypes import CPU_ONLY_DEVICE_ID, dtype_name
 from ..mapped import owned
 from ..raised import as_dali_raises
-from ..reading import Indexed
+from ..reading import Indexed, SampleCounter
+from ..sources.copying import plan_copies
+from ..sources.pushed import PushSource, push_source
+from ..sources.staging import Staging
 from ..tensors import TensorListCPU, TensorListGPU, tensor_list
+from ..value import value_of
 from .description import PipelineDescription, UnknownSourceError, all_nodes, dot_text
+from .state import graph_fingerprint, load_state, state_of
 
 __all__ = ["NotBuiltError", "Pipeline"]
 
@@ -132,7 +133,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         self._named_sources: dict[str, BatchSource] = {}
         self._graph: Graph | None = None
         self._executor: Executor | None = None
-        self._gathering_notes: tuple[str, ...] = ()
+        self._copy_notes: tuple[str, ...] = ()
         self._caller = ""
         self.attached_nodes: dict[DataNode, DataNode] = {}
         self.scope: Any = None
@@ -234,10 +235,10 @@ class Pipeline(TakesTurns, PipelineDescription):
         graph = Graph(*self._outputs)
         nodes = [node for node in graph.input_nodes if isinstance(node, SourceNode)]
         nodes.sort(key=lambda node: node.order)
-        sources = sources_of(nodes) or [Counter(self.batch_size)]
+        sources = list(dict.fromkeys(node.source for node in nodes)) or [SampleCounter(self.batch_size)]
         setup = self.iter_setup if type(self).iter_setup is not Pipeline.iter_setup else None
         self._graph = graph
-        self._gathering_notes = plan_gathering(graph, self._prefetch_count, self._gpu_of_nodes())
+        self._copy_notes = plan_copies(graph, self._prefetch_count, self._gpu_of_nodes())
         self._executor = Executor(sources, nodes, graph, self._prefetch_count, setup, self._device_context())
         if self._checkpoint:
             try:
@@ -275,9 +276,7 @@ class Pipeline(TakesTurns, PipelineDescription):
             )
         return self._executor
 
-    def reserve_for(
-        self, caller: str, reader: str | None = None, last_batch: PipelineLastBatch | None = None
-    ) -> None:
+    def reserve_for(self, caller: str, reader: str | None = None, last_batch: Last | None = None) -> None:
         """Reserve the pipeline for one caller: ``run()``, or an iterator.
 
         Args:
@@ -297,7 +296,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         self._caller = caller
         if reader is not None:
             source = self.source_of_reader(reader)
-            source.endless, source.lockstep = False, True
+            source.endless, source.equal_steps = False, True
             source.last_batch = last_batch or source.last_batch
 
     def next_batch(self) -> BatchResult | None:
@@ -411,7 +410,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         if isinstance(data_node, NativeNode):
             data_node = self.attached_nodes.get(data_node, data_node)  # type: ignore[call-overload]
             node = next((n for n in all_nodes((data_node,)) if isinstance(n, SourceNode)), None)
-            if node is None or not isinstance(node.source, FedSource):
+            if node is None or not isinstance(node.source, PushSource):
                 raise ParameterError(
                     f"{data_node} is not an external source without its own data", source="feed_input"
                 )
@@ -422,7 +421,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         if name in self._named_sources and self._named_sources[name] not in executor.sources:
             return
         try:
-            feed = feed_of(executor.sources, name)
+            feed = push_source(executor.sources, name)
         except ParameterError as error:
             raise UnknownSourceError(error.fact, source="feed_input", allowed=error.allowed) from None
         feed.feed(data, layout)
@@ -496,7 +495,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         return text
 
     def executor_statistics(self) -> Mapping[str, Any]:
-        """Return the times of the stages; see :meth:`seqpipe.pipeline.Pipeline.stats`."""
+        """Return the times of the stages; see :meth:`seqpipe.dataset.Epoch.stats`."""
         return self.executor.statistics()
 
     def stats(self) -> Mapping[str, Any]:
@@ -506,7 +505,7 @@ class Pipeline(TakesTurns, PipelineDescription):
     def save_graph_to_dot_file(self, filename: str, **_: Any) -> None:
         """Write the graph in Graphviz's DOT language, atomically."""
         self.build()
-        _write(filename, dot_text(self._outputs, self._gathering_notes))
+        _write(filename, dot_text(self._outputs, self._copy_notes))
 
     def start_py_workers(self) -> None:
         """Do nothing: workers start when they are needed."""

@@ -10,12 +10,12 @@ from reprlib import repr as short
 from typing import Any, Final
 
 from ...core.turns import TakesTurns
+from ...dataset.dealt import Last
 from ...errors import ParameterError, StateError
 from ...pipeline.executor import BatchResult
-from ...pipeline.source import PipelineLastBatch
-from ...pipeline.value import Value, value_of
 from ...sampling import check_count
 from ..pipeline import Pipeline
+from ..value import Value, value_of
 
 __all__ = ["DALIIterator", "LastBatchPolicy"]
 
@@ -32,7 +32,7 @@ class LastBatchPolicy(Enum):
     PARTIAL = 2
 
 
-_LAST_BATCH: Final[dict[LastBatchPolicy, PipelineLastBatch]] = {
+_LAST_BATCH: Final[dict[LastBatchPolicy, Last]] = {
     LastBatchPolicy.DROP: "drop",
     LastBatchPolicy.PARTIAL: "partial",
 }
@@ -112,9 +112,7 @@ class DALIIterator(TakesTurns, ABC, Iterator[list[Any]]):
         if self._reader is None:
             pipe.reserve_for("an iterator")
             return
-        default: PipelineLastBatch = (
-            "pad" if pipe.source_of_reader(self._reader).last_batch == "pad" else "fill"
-        )
+        default: Last = "pad" if pipe.source_of_reader(self._reader).last_batch == "pad" else "fill"
         pipe.reserve_for("an iterator", self._reader, _LAST_BATCH.get(self._policy, default))
 
     def _check_names(self, names: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import BackendError, ParameterError
-from ...pipeline.value import Value
+from ..value import Value
 from .base_iterator import DALIIterator, LastBatchPolicy
 
 __all__ = ["DALIGenericIterator", "LastBatchPolicy", "data_iterator"]

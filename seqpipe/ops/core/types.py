@@ -6,18 +6,12 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
-from ...array import device_of
 from ...layout import LAYOUTS
-from ...parts import Boxes, Flow, Labels, Metadata, Part, Points
-from ...sequence import Batch, Sequence
 from .spec import Spec
 
-__all__ = ["Type", "ValueKind", "type_of_value", "types_after"]
+__all__ = ["Type", "ValueKind", "types_after"]
 
 ValueKind: TypeAlias = Literal["images", "labels", "boxes", "points", "flow", "numbers", "unknown"]
-_KINDS: dict[type[Part], ValueKind] = {Labels: "labels", Boxes: "boxes", Points: "points", Flow: "flow"}
 
 
 @dataclass(frozen=True)
@@ -79,39 +73,6 @@ class Type:
             self.dtype,
             "D" in (self.layout or ""),
         )
-
-
-def type_of_value(value: Any) -> Type:
-    """Return the type of a batch: a Batch, an array ``(N, …)``, or a list of arrays."""
-    if isinstance(value, Metadata):
-        return Type()
-    if isinstance(value, Part):
-        return replace(type_of_value(value.data), kind=_KINDS.get(type(value), "images"))
-    if isinstance(value, (Batch, Sequence)):
-        samples = [value] if isinstance(value, Sequence) else list(value.sequences)
-        return _of_samples("images", samples[0].layout, samples)
-    letters = getattr(value, "layout", "") or None
-    data = getattr(value, "data", value) if hasattr(value, "layout") else value
-    if not isinstance(data, list) and not hasattr(data, "dtype"):
-        return Type()
-    if isinstance(data, list) and not all(hasattr(one, "dtype") for one in data):
-        return Type()
-    if len(data) == 0:
-        return Type()
-    kind: ValueKind = "images" if letters and "H" in letters else "unknown"
-    return _of_samples(kind, letters, list(data) if isinstance(data, list) else [data[0]])
-
-
-def _of_samples(kind: ValueKind, layout: str | None, samples: Seq[Any]) -> Type:
-    shapes = [tuple(one.shape) for one in samples]
-    agreed: tuple[int | None, ...] | None = None
-    if len({len(shape) for shape in shapes}) == 1:
-        agreed = tuple(
-            unique.pop() if len(unique := set(sides)) == 1 else None for sides in zip(*shapes, strict=True)
-        )
-    first = samples[0].data if isinstance(samples[0], Sequence) else samples[0]
-    device = "cpu" if isinstance(first, np.generic) else device_of(first)
-    return Type(kind, layout, np.dtype(first.dtype).name, device, agreed)
 
 
 def types_after(target: Any, inputs: Seq[Type], layout: str | None = None) -> tuple[Type, ...]:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from seqpipe import Dataset, Patch, fn, ops
-from seqpipe.pipeline import VideoScores
+from seqpipe import Dataset, Patch, VideoScores, fn, ops
 
 from ..hashing import job
 from .common import (

@@ -13,7 +13,6 @@ import seqpipe
 from seqpipe import Clip, Dataset, Decode, OutputSpec, Segments, ops
 from seqpipe.dataset.volumes import Cases
 from seqpipe.parts import Labels
-from seqpipe.pipeline import Pipeline
 
 A, B, C = "videos/0/a.mp4", "videos/0/b.mp4", "videos/1/c.mkv"
 EPOCHS = (0, 1)
@@ -100,15 +99,6 @@ def voxels_of(samples: Any) -> dict[str, Any]:
     }
 
 
-def outputs_of(pipe: Pipeline) -> Found:
-    """The batches of two epochs of a pipeline, which is closed then."""
-    with pipe:
-        for epoch in EPOCHS:
-            pipe.set_epoch(epoch)
-            for values in pipe:
-                yield epoch, of_outputs(values)
-
-
 def pixels(value: Any) -> Any:
     """Pixels as an array, or a list of arrays if their shapes differ."""
     value = getattr(value, "data", value) if not hasattr(value, "stacked") else value
@@ -165,7 +155,7 @@ def of_sample(parts: Any) -> dict[str, Any]:
 
 
 def of_outputs(values: dict[str, Any]) -> dict[str, Any]:
-    """The outputs of a pipeline."""
+    """Some parts of a batch."""
     return {name: pixels(value) for name, value in values.items()}
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 
 from ....errors import ParameterError, StateError
-from ....pipeline.value import Value, value_of
 from ...call import Row, call_operator
 from ...computed import ComputedNode, flat, holding, run_of, with_each_node
 from ...data_node import DataNode, pop_pipeline, push_pipeline
@@ -19,6 +18,7 @@ from ...pipeline import Pipeline
 from ...raised import as_dali_raises
 from ...table import OperatorGroup, class_name, groups_in, operators_in, row_of
 from ...tensors import TensorListCPU, TensorListGPU
+from ...value import Value, value_of
 from .context import Device, EvalContext
 from .generator import rng_of
 from .kinds import DType

@@ -10,13 +10,13 @@ import numpy as np
 
 from ....array import as_native, device_of, to_cupy, to_numpy, to_torch
 from ....errors import ParameterError, described_type
-from ....pipeline.value import Value, value_of
 from ...computed import ComputedNode, evaluated, run_of
 from ...data_node import operand_of, set_operators, subscript
 from ...dtypes import converted, dtype_name
 from ...expressions import combined, each_of, inverse, negative
 from ...raised import as_dali_raises
 from ...tensors import TensorListCPU, TensorListGPU, tensor_list
+from ...value import Value, value_of
 from .context import Device
 from .kinds import DType, dtype, enumeration_of
 

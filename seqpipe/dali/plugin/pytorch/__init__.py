@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from ....array import to_torch
 from ....errors import ParameterError
-from ....pipeline.value import Value
 from ... import ops
 from ...pipeline import Pipeline
+from ...value import Value
 from ..base_iterator import DALIIterator, LastBatchPolicy
 from . import fn
 

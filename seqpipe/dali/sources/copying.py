@@ -1,4 +1,4 @@
-"""Gathering: a pass over a graph that chooses how the batches of external sources are copied.
+"""Host copies: a pass over a graph that chooses how the batches of external sources are copied.
 
 A source's batches are copied once, since its code may reuse its memory. If they are only used on a GPU, they are copied
 into page-locked memory, from which uploads are asynchronous. If only a crop of them is read, only the crop is copied.
@@ -12,20 +12,20 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ParameterError
-from ..layout import DEFAULT_LAYOUTS, LAYOUTS
-from ..ops import DataNode
-from ..ops.call.dispatch import BoundCall
-from ..ops.geometry.base import Geometry, PartRead
-from .graph import Graph
-from .nodes import SourceNode
-from .staging import Gathered, Staging
-from .value import Value
+from ...errors import ParameterError
+from ...layout import DEFAULT_LAYOUTS, LAYOUTS
+from ...ops import DataNode
+from ...ops.call.dispatch import BoundCall
+from ...ops.geometry.base import Geometry, PartRead
+from ...pipeline.graph import Graph
+from ...pipeline.nodes import SourceNode
+from ..value import Value
+from .staging import Copied, Staging
 
-__all__ = ["Gathering", "GatheringSource", "plan_gathering"]
+__all__ = ["HostCopy", "HostCopySource", "plan_copies"]
 
 
-class _Cut(NamedTuple):
+class _ReadWindow(NamedTuple):
     """The part of a sample that is needed.
 
     Attributes:
@@ -38,19 +38,17 @@ class _Cut(NamedTuple):
 
 
 @dataclass(eq=False)
-class Gathering:
+class HostCopy:
     """Copies the batches of one value of a source.
 
     Attributes:
         memory: the memory that they are copied into.
         crop: the operator that reads them, and perhaps only a crop of them; None to copy whole samples.
-        planned: whether it belongs to a graph; another graph of the same source may need whole samples.
     """
 
     memory: Staging = field(default_factory=Staging)
     crop: Geometry | None = None
-    planned: bool = False
-    _cuts: dict[Any, _Cut | None] = field(default_factory=dict, init=False)
+    _windows: dict[Any, _ReadWindow | None] = field(default_factory=dict, init=False)
 
     def __call__(self, value: Value, *, copied: bool = True) -> Value:
         """Copy a batch, or only its crop; samples of one shape become one array.
@@ -61,29 +59,29 @@ class Gathering:
         """
         if value.on_gpu:
             return value
-        cuts = [self._cut(part, value.layout) for part in (value.data[:1] if value.dense else value)]
-        windows = [() if one is None else one.window for one in cuts]
-        done = all(one is not None and one.done for one in cuts)
-        gathered = Gathered(self.memory, self.crop if done else None)
+        read = [self._window(part, value.layout) for part in (value.data[:1] if value.dense else value)]
+        windows = [() if one is None else one.window for one in read]
+        done = all(one is not None and one.done for one in read)
+        made = Copied(self.memory, self.crop if done else None)
         if value.dense:
             if not copied and self.memory.device is None:
                 data = value.data[(slice(None), *windows[0])]
             else:
-                data = self.memory.gather(value.data, windows[0])
-            return value.gathered_as(data, gathered)
+                data = self.memory.copy(value.data, windows[0])
+            return value.copied_as(data, made)
         parts = [part[window] for part, window in zip(value, windows, strict=True)]
-        if len({part.shape for part in parts}) == 1 and (None not in cuts or not any(cuts)):
-            return value.gathered_as(self.memory.gather(parts), gathered)
+        if len({part.shape for part in parts}) == 1 and (None not in read or not any(read)):
+            return value.copied_as(self.memory.copy(parts), made)
         return value.with_data([part.copy() for part in value] if copied else list(value))
 
-    def _cut(self, sample: npt.NDArray[Any], layout: str) -> _Cut | None:
+    def _window(self, sample: npt.NDArray[Any], layout: str) -> _ReadWindow | None:
         """Return the crop of samples of this shape; None if the whole sample may be needed."""
         if self.crop is None:
             return None
         key = sample.shape, sample.dtype, layout
-        if key not in self._cuts:
-            self._cuts[key] = _cut_of(self.crop, sample, layout)
-        return self._cuts[key]
+        if key not in self._windows:
+            self._windows[key] = _window_of(self.crop, sample, layout)
+        return self._windows[key]
 
     def described(self) -> str:
         """Describe the copies, as a clause."""
@@ -93,21 +91,21 @@ class Gathering:
             if self.memory.device is None
             else f"page-locked memory for cuda:{self.memory.device}"
         )
-        return f"{what}, gathered in {where}"
+        return f"{what}, copied to {where}"
 
 
 @runtime_checkable
-class GatheringSource(Protocol):
-    """A source whose batches are copied by :class:`Gathering`.
+class HostCopySource(Protocol):
+    """A source whose batches are copied by :class:`HostCopy`.
 
     Attributes:
-        gatherings: one for each of its values.
+        host_copies: one for each of its values.
     """
 
-    gatherings: list[Gathering]
+    host_copies: list[HostCopy]
 
 
-def _cut_of(op: Geometry, sample: npt.NDArray[Any], layout: str) -> _Cut | None:
+def _window_of(op: Geometry, sample: npt.NDArray[Any], layout: str) -> _ReadWindow | None:
     """Return the part of a sample that an operator reads, if the result from that part alone is the same.
 
     None otherwise, or if the operator refuses the sample; the error is then raised when the graph runs.
@@ -131,7 +129,7 @@ def _cut_of(op: Geometry, sample: npt.NDArray[Any], layout: str) -> _Cut | None:
         return None
     text = op.traits.body is not None and op.traits.body.text
     done = not text and op.result_dtype(sample.dtype.name) == sample.dtype.name
-    return _Cut(window, bool(done and (part.matrix == np.eye(3)).all()))
+    return _ReadWindow(window, bool(done and (part.matrix == np.eye(3)).all()))
 
 
 def _read(
@@ -144,7 +142,7 @@ def _read(
     return None if part is None else (operand.view.window(part.rows, part.columns), part)
 
 
-def plan_gathering(graph: Graph, prefetch: int, device: int | None = None) -> tuple[str, ...]:
+def plan_copies(graph: Graph, prefetch: int, device: int | None = None) -> tuple[str, ...]:
     """Set how the external sources of a graph copy their batches.
 
     Args:
@@ -157,14 +155,12 @@ def plan_gathering(graph: Graph, prefetch: int, device: int | None = None) -> tu
     """
     sentences = []
     for node in graph.input_nodes:
-        if isinstance(node, SourceNode) and isinstance(node.source, GatheringSource):
+        if isinstance(node, SourceNode) and isinstance(node.source, HostCopySource):
             uploaded, crop = _use_of(graph, node)
-            if node.source.gatherings[node.part].planned:
-                crop = None
-            gathering = Gathering(Staging(device if uploaded else None, prefetch), crop, planned=True)
-            node.source.gatherings[node.part] = gathering
+            copy = HostCopy(Staging(device if uploaded else None, prefetch), crop)
+            node.source.host_copies[node.part] = copy
             if uploaded or crop is not None:
-                sentences.append(f"{node.label}: {gathering.described()}")
+                sentences.append(f"{node.label}: {copy.described()}")
     return tuple(sentences)
 
 

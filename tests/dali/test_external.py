@@ -9,15 +9,11 @@ import numpy as np
 import pytest
 
 from seqpipe import fn
+from seqpipe.dali import fn as dali
+from seqpipe.dali.types import BatchInfo, SampleInfo
 from seqpipe.errors import ParameterError, StateError
-from seqpipe.pipeline import BatchInfo, Pipeline, SampleInfo, external_source
-from seqpipe.pipeline.external import ExternalSpec, Feed, StarvedError
-from seqpipe.pipeline.nodes import nodes_of
-
-
-def made(source, batch_size=3, **options):
-    node = external_source(source, batch_size=batch_size, **options)
-    return Pipeline(*(node if isinstance(node, tuple) else (node,)))
+from tests.support.external import Program
+from tests.support.external import program as made
 
 
 def batches(pipe, count=10):
@@ -97,23 +93,31 @@ class Shared:
 @pytest.mark.parametrize("library", [np.asarray, tensor, Shared, list])
 def test_one_array_of_pictures_is_a_batch_of_samples(library, layout):
     pictures = np.random.default_rng(0).integers(0, 256, (3, 12, 40, 3), dtype=np.uint8)
-    node = external_source(lambda: library(pictures), batch_size=3, layout=layout)
-    place = fn.random.uniform(range=(0.0, 1.0))
-    with Pipeline(fn.crop(node, crop=(8, 8), crop_pos_x=place), place) as pipe:
-        made, places = next(pipe)
-    assert (made.shape, made.layout) == ((3, 8, 8, 3), "NHWC")
+
+    def define():
+        place = dali.random.uniform(range=(0.0, 1.0))
+        node = dali.external_source(lambda: library(pictures), layout=layout)
+        return dali.crop(node, crop=(8, 8), crop_pos_x=place), place
+
+    with Program(define, 3) as pipe:
+        found, places = next(pipe)
+    assert found.shape == (3, 8, 8, 3)
     assert len(set(places.tolist())) == 3, "one draw for each picture"
     wanted = [fn.crop(one, crop=(8, 8), crop_pos_x=at) for one, at in zip(pictures, places, strict=True)]
-    np.testing.assert_array_equal(made.numpy(), wanted)
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_pictures_with_channels_first_keep_that_layout():
     pictures = [np.full((3, height, 9), height, np.uint8) for height in (5, 6)]
-    node = external_source(lambda: pictures, batch_size=2, layout="CHW")
-    with Pipeline(fn.flip(node), node) as pipe:
-        turned, plain = next(pipe)
-    assert [one.shape for one in turned] == [one.shape for one in plain] == [(3, 5, 9), (3, 6, 9)]
-    assert turned.layout == plain.layout == "NCHW"
+
+    def define():
+        node = dali.external_source(lambda: pictures, layout="CHW")
+        return dali.flip(node), node
+
+    with Program(define, 2) as pipe:
+        turned, plain = pipe.run()
+    assert turned.shape() == plain.shape() == [(3, 5, 9), (3, 6, 9)]
+    assert turned.layout() == plain.layout() == "CHW"
 
 
 def test_what_can_be_iterated_and_called_is_iterated():
@@ -146,7 +150,7 @@ def test_what_ends(cycle, wanted, form):
 
     pipe = made(source, cycle=cycle)
     first = batches(pipe)
-    pipe.set_epoch(1)
+    pipe.reset()
     assert [first, batches(pipe)] == wanted
 
 
@@ -204,7 +208,7 @@ def test_several_values():
     ],
 )
 def test_what_is_refused(source, options, said):
-    with pytest.raises(ParameterError, match=f"external_source: {said}"):
+    with pytest.raises(ParameterError, match=f"external_source 'source': {said}"):
         next(made(source, **options))
 
 
@@ -298,7 +302,7 @@ def test_a_closed_pipeline_goes_on_where_it_was(prefetch):
         "list": [np.full((3, 1), number) for number in range(1, 9)],
     }
     for name, source in made_again.items():
-        pipe = Pipeline(external_source(source, batch_size=3), prefetch=prefetch)
+        pipe = made(source, prefetch=prefetch)
         first = [int(next(pipe)[0][0, 0]) for _ in range(2)]
         state = pipe.state_dict()
         pipe.close()
@@ -314,19 +318,17 @@ def test_a_closed_pipeline_goes_on_where_it_was(prefetch):
 @pytest.mark.parametrize("repeat", [False, True])
 def test_fed_batches_that_were_read_ahead_stay_in_the_queue(repeat):
     """They were lost where another epoch began, a state was loaded, or the pipeline was closed."""
-    spec = ExternalSpec(("0",), ("",), (None,), (None,), False)
-    (node,) = nodes_of(Feed(spec, 2, name="fed", repeat_last=repeat))
-    with Pipeline(node, prefetch=3) as pipe:
+    with Program(lambda: dali.external_source(name="fed", repeat_last=repeat), 2, prefetch=3) as pipe:
         for number in range(4):
-            pipe.feed("fed", np.full((2, 1), number))
+            pipe.feed_input("fed", np.full((2, 1), number))
         found = []
         for change in (
-            lambda: pipe.set_epoch(1),
+            pipe.reset,
             lambda: pipe.load_state_dict(pipe.state_dict()),
             pipe.close,
-            lambda: pipe.feed("fed", np.full((2, 1), 4)),
+            lambda: pipe.feed_input("fed", np.full((2, 1), 4)),
         ):
-            found.append(int(next(iter(pipe))[0][0, 0]))
+            found.append(int(next(pipe)[0][0, 0]))
             time.sleep(0.01)  # what is read ahead is finished
             change()
         assert [*found, int(next(pipe)[0][0, 0])] == [0, 1, 2, 3, 3 if repeat else 4]
@@ -338,14 +340,30 @@ def _of_two(one, other):
 
 def test_a_source_that_was_not_fed_takes_no_batch_from_the_others():
     """What the first source had begun was lost when the second one had nothing."""
-    numbers = external_source(lambda number: np.full((2, 1), number), batch_size=2, name="numbers")
-    fed = external_source(batch_size=2, name="fed")
-    with Pipeline(numbers, fed, prefetch=2) as pipe:
+
+    def define():
+        numbers = dali.external_source(lambda number: np.full((2, 1), number), name="numbers")
+        return numbers, dali.external_source(name="fed")
+
+    with Program(define, 2) as pipe:
         for step in range(3):
-            with pytest.raises(StarvedError):
+            with pytest.raises(
+                IndexError, match=r"fed: the source has no batch for this run.*feed_input\('fed'"
+            ):
                 next(pipe)
-            pipe.feed("fed", np.full((2, 1), step))
+            pipe.feed_input("fed", np.full((2, 1), step))
             assert [int(one[0, 0]) for one in next(pipe)] == [step, step]
         for step in range(3, 6):  # nothing was read ahead of what is fed now
-            pipe.feed("fed", np.full((2, 1), step))
+            pipe.feed_input("fed", np.full((2, 1), step))
             assert [int(one[0, 0]) for one in next(pipe)] == [step, step]
+
+
+def test_sources_of_different_sizes_are_refused_by_name():
+    def define():
+        return [dali.external_source(lambda *, n=n: np.zeros((n, 1)), name=f"s{n}") for n in (2, 1)]
+
+    with (
+        Program(define, 2) as pipe,
+        pytest.raises(ParameterError, match=r"different sizes: .*gave 2, .*gave 1"),
+    ):
+        next(pipe)

@@ -17,14 +17,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ..array import as_native
-from ..core.param import Param
-from ..core.passed_errors import as_passed
-from ..core.workers import submitted
-from ..errors import BackendError, ParameterError
+from ...array import as_native
+from ...core.param import Param
+from ...core.passed_errors import as_passed
+from ...core.workers import submitted
+from ...errors import BackendError, ParameterError
+from ...pipeline.source import EndOfData, Fetched, Ticket
+from ..value import Value
 from .external import BatchInfo, External, ExternalSpec, SampleInfo
-from .source import EndOfData, Fetched, Ticket
-from .value import Value
 
 __all__ = ["ParallelExternal", "StartMethod"]
 

@@ -1,11 +1,9 @@
-"""External sources: batches from the user's own code in the forms that DALI accepts, or passed to ``feed``."""
+"""External sources: batches from the user's own code in the forms that DALI accepts."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from abc import abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from reprlib import repr as short
@@ -13,23 +11,23 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..array import Array, as_native, device_of
-from ..errors import ParameterError, SeqpipeError, StateError, described_type
-from ..ops import Type
-from ..sampling.params import BATCH_SIZE
-from .gathering import Gathering
-from .source import BatchSamples, BatchSource, EndOfData, Fetched, Ticket
-from .value import Value, value_of
+from ...array import Array, as_native, device_of
+from ...errors import ParameterError, StateError, described_type
+from ...ops import Type
+from ...pipeline.source import BatchSamples, BatchSource, EndOfData, Fetched, Ticket
+from ...sampling.params import BATCH_SIZE
+from ..value import Value, value_of
+from .copying import HostCopy
 
 __all__ = [
     "BatchInfo",
     "Cycle",
     "External",
     "ExternalSpec",
-    "FedSource",
-    "Feed",
+    "ExternalValues",
     "SampleInfo",
-    "StarvedError",
+    "external_spec",
+    "type_of",
 ]
 
 Cycle: TypeAlias = Literal["no", "quiet", "raise"]
@@ -90,19 +88,49 @@ class ExternalSpec(NamedTuple):
     several: bool
 
 
+def external_spec(name: str, num_outputs: int | None, dtype: Any, layout: Any, ndim: Any) -> ExternalSpec:
+    """Return the specification of an external source's values.
+
+    Raises:
+        ParameterError: the number of dtypes or layouts differs from that of values.
+    """
+    count = 1 if num_outputs is None else num_outputs
+    if not isinstance(count, int) or count < 1:
+        raise ParameterError(
+            f"num_outputs={num_outputs!r} is not valid", source=name, allowed="1 or more, or None"
+        )
+
+    def each(what: str, value: Any) -> tuple[Any, ...]:
+        values = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
+        if len(values) != count:
+            raise ParameterError(
+                f"{what} has {len(values)} entries", source=name, allowed=f"{count}, one for each value"
+            )
+        return values
+
+    dtypes = tuple(None if one is None else _dtype(one) for one in each("dtype", dtype))
+    names = tuple(f"{n}" for n in range(count))
+    layouts = tuple(one or "" for one in each("layout", layout))
+    return ExternalSpec(names, layouts, dtypes, each("ndim", ndim), num_outputs is not None)
+
+
+def _dtype(value: Any) -> str:
+    return str(np.dtype(value).name)
+
+
 @dataclass(eq=False)
-class _Values:
+class ExternalValues:
     """Checks and converts what the user's code returns; all batches must have the first one's dtype and axes."""
 
     name: str
     spec: ExternalSpec
     batch_size: int
     copies: bool = True
-    gatherings: list[Gathering] = field(default_factory=list)
+    host_copies: list[HostCopy] = field(default_factory=list)
     _seen: dict[int, tuple[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.gatherings = self.gatherings or [Gathering() for _ in self.spec.names]
+        self.host_copies = self.host_copies or [HostCopy() for _ in self.spec.names]
 
     def batch(self, returned: Any) -> tuple[Value, ...]:
         """Return the values of a whole batch."""
@@ -115,7 +143,7 @@ class _Values:
 
     def close(self) -> None:
         """Release the memory of unused batches."""
-        for one in self.gatherings:
+        for one in self.host_copies:
             one.memory.close()
 
     def _each(self, returned: Any) -> tuple[Any, ...]:
@@ -152,7 +180,7 @@ class _Values:
             )
         if not value.dense or value.data.ndim:
             self._check(number, value)
-            return self.gatherings[number](value, copied=self.copies)
+            return self.host_copies[number](value, copied=self.copies)
         raise ParameterError(
             "the source returned a single number for a whole batch",
             source=self.name,
@@ -229,7 +257,7 @@ class _Values:
             )
 
 
-def _type_of(spec: ExternalSpec, part: int) -> Type:
+def type_of(spec: ExternalSpec, part: int) -> Type:
     """Return the declared type of a value."""
     layout = spec.layouts[part] or None
     return Type("images" if layout and "H" in layout else "unknown", layout, spec.dtypes[part])
@@ -257,6 +285,7 @@ class External(BatchSource):
     """
 
     in_thread = True
+    has_state = True
 
     def __init__(
         self,
@@ -278,8 +307,8 @@ class External(BatchSource):
         self._cycle = _CYCLES[cycle]
         self._batch_size, self._batch = BATCH_SIZE.check(batch_size), batch
         self._source, self._batch_info = source, batch_info
-        self._values = _Values(name, spec, self._batch_size, copies)
-        self.gatherings = self._values.gatherings
+        self._values = ExternalValues(name, spec, self._batch_size, copies)
+        self.host_copies = self._values.host_copies
         self._call, self._make = self._call_or_iterator()
         self._iterator: Iterator[Any] | None = None
         self._ended = False
@@ -335,7 +364,7 @@ class External(BatchSource):
         """
         if self._ended:
             raise EndOfData
-        ticket.state = self._state()
+        ticket.state = self.own_state()
         values = self._batch_of_call(ticket) if self._call is not None else self._batch_of_iterator()
         counts = {len(value) for value in values}
         if len(counts) > 1:
@@ -386,8 +415,8 @@ class External(BatchSource):
             return value
         raise EndOfData
 
-    def _state(self) -> Any:
-        """Return the source's ``state_dict()`` before its next batch, if it has that method."""
+    def own_state(self) -> Any:
+        """Return how the source continues, with its ``state_dict()`` if it has that method."""
         own = {"state": self._source.state_dict()} if self._kind == "own" else {}
         return {"kind": self._kind, **own}
 
@@ -405,7 +434,7 @@ class External(BatchSource):
         allowed = {"kind": self._kind} | ({"state": ...} if self._kind == "own" else {})
         if not isinstance(state, Mapping) or state.keys() != allowed.keys() or state["kind"] != self._kind:
             raise StateError(f"{field} {short(state)} is not valid", source=self.name, allowed=f"{allowed}")
-        if self._kind == "none" and (epoch, position) != (0, 0):
+        if self._kind == "none" and (epoch, position) not in ((0, 0), (self._epoch, self._position)):
             raise StateError(
                 f"{described_type(self._source)} cannot continue from batch "
                 f"{position // self._batch_size} of epoch {epoch}",
@@ -428,7 +457,7 @@ class External(BatchSource):
 
     def type_of(self, part: int) -> Type:
         """See :meth:`BatchSource.type_of`."""
-        return _type_of(self._values.spec, part)
+        return type_of(self._values.spec, part)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -438,141 +467,6 @@ class External(BatchSource):
     def close(self) -> None:
         """Release the memory of unused batches."""
         self._values.close()
-
-
-class FedSource(BatchSource):
-    """A source of values that the user passes to ``feed``."""
-
-    @property
-    @abstractmethod
-    def starved(self) -> bool:
-        """Whether there is nothing for the next run."""
-
-    @abstractmethod
-    def feed(self, batch: Any, layout: str | None = None) -> None:
-        """Append values to the queue.
-
-        Args:
-            batch: the values of a batch.
-            layout: letters of the axes of a sample; None for those of the declaration.
-
-        Raises:
-            ParameterError: the values do not match the declaration.
-        """
-
-    def take_back(self, ticket: Ticket) -> None:
-        """Return the batch to the queue: nobody feeds it again."""
-        self.cancel(ticket)
-
-
-class Feed(FedSource):
-    """A queue of batches that the user passes to ``feed``; each run takes one.
-
-    Args:
-        spec: declaration of the values.
-        batch_size: samples in a batch.
-        name: name for ``feed``.
-        repeat_last: whether a run with an empty queue repeats the last batch.
-        copies: whether ``feed`` copies arrays.
-    """
-
-    def __init__(
-        self,
-        spec: ExternalSpec,
-        batch_size: int,
-        *,
-        name: str,
-        repeat_last: bool = False,
-        copies: bool = True,
-    ) -> None:
-        self.name, self.parts = name, spec.names
-        self._values = _Values(name, spec, BATCH_SIZE.check(batch_size), copies)
-        self.gatherings = self._values.gatherings
-        self._queue: deque[tuple[Value, ...]] = deque()
-        self._repeat_last = repeat_last
-        self._last: tuple[Value, ...] | None = None
-        self._epoch = self._position = 0
-
-    @property
-    def starved(self) -> bool:
-        """Whether the queue has no batch for the next run."""
-        return not self._queue and (self._last is None or not self._repeat_last)
-
-    def feed(self, batch: Any, layout: str | None = None) -> None:
-        """Append a batch to the queue; see :meth:`FedSource.feed`.
-
-        Args:
-            batch: an array ``(N, …)``, or a list of samples; for several parts, a tuple of them.
-            layout: letters of the axes of a sample; None for those of the declaration.
-
-        Raises:
-            ParameterError: the batch does not match the declaration.
-        """
-        parts = self._values.batch(batch)
-        if layout is not None:
-            for part in parts:
-                if len(layout) != part.ndim:
-                    raise ParameterError(
-                        f"layout={layout!r} for samples with {part.ndim} axes",
-                        source=self.name,
-                        allowed="one letter for each axis",
-                    )
-            parts = tuple(part.with_data(part.data, layout) for part in parts)
-        self._queue.append(parts)
-
-    def begin(self) -> Ticket | None:
-        """See :meth:`BatchSource.begin`.
-
-        Raises:
-            StarvedError: the queue is empty.
-        """
-        if self.starved:
-            raise StarvedError(
-                "the source has no batch for this run",
-                source=self.name,
-                advice=f"Pass a batch before each run: pipe.feed({self.name!r}, batch); in seqpipe.dali, feed_input",
-            )
-        if fed := bool(self._queue):
-            self._last = self._queue.popleft()
-        assert self._last is not None
-        count = len(self._last[0])
-        ticket = Ticket(self._epoch, self._position, self._position + count, (self._last, fed))
-        self._position = ticket.end
-        return ticket
-
-    def finish(self, ticket: Ticket) -> Fetched:
-        """See :meth:`BatchSource.finish`."""
-        values, _ = ticket.work
-        count = len(values[0])
-        indices = np.arange(ticket.position, ticket.position + count, dtype=np.int64)
-        return Fetched(values, BatchSamples(ticket.epoch, indices, count))
-
-    def cancel(self, ticket: Ticket) -> None:
-        """Return the batch to the front of the queue, unless it repeats the last one."""
-        values, fed = ticket.work
-        if fed:
-            self._queue.appendleft(values)
-
-    def go_to(self, epoch: int, position: int, state: Any = None) -> None:  # noqa: ARG002  it is fed by hand
-        """See :meth:`BatchSource.go_to`."""
-        self._epoch, self._position = epoch, position
-
-    def type_of(self, part: int) -> Type:
-        """See :meth:`BatchSource.type_of`."""
-        return _type_of(self._values.spec, part)
-
-    @property
-    def fingerprint(self) -> Mapping[str, object]:
-        """Nothing is known of what it is fed."""
-        return {"feed": [self.name, len(self.parts)]}
-
-    def close(self) -> None:
-        """Release the memory of unused batches."""
-        self._values.close()
-
-
-class StarvedError(SeqpipeError, IndexError):
-    """The queue of a source without its own data is empty."""
 
 
 def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:

@@ -12,7 +12,7 @@ from ..array import Array, as_native, device_of, namespace, to_cupy, to_numpy
 from ..errors import ParameterError
 from ..layout import DEFAULT_LAYOUTS, LAYOUTS
 from ..sequence import Batch, Sequence
-from .staging import Gathered
+from .sources.staging import Copied
 
 __all__ = ["Value", "value_of"]
 
@@ -26,14 +26,14 @@ class Value:
         layout: letters of a sample's axes, without N; "" if unknown.
         sources: path or URL of each sample; empty if unknown.
         by_frame: whether the value is a parameter with a number for each frame (``fn.per_frame``).
-        gathered: how an external source's batch was copied; None of any other value.
+        copied: how an external source's batch was copied; None of any other value.
     """
 
     data: Any
     layout: str = ""
     sources: tuple[str, ...] = ()
     by_frame: bool = False
-    gathered: Gathered | None = None
+    copied: Copied | None = None
 
     @classmethod
     def of(cls, samples: Iterable[Array], layout: str = "", sources: tuple[str, ...] = ()) -> Value:
@@ -84,11 +84,11 @@ class Value:
 
     def with_data(self, data: Any, layout: str | None = None) -> Value:
         """Return the same samples with other data."""
-        return replace(self, data=data, layout=self.layout if layout is None else layout, gathered=None)
+        return replace(self, data=data, layout=self.layout if layout is None else layout, copied=None)
 
-    def gathered_as(self, data: Array, gathered: Gathered) -> Value:
-        """The same samples as an array that they were gathered in."""
-        return replace(self, data=data, gathered=gathered)
+    def copied_as(self, data: Array, copied: Copied) -> Value:
+        """Return the same samples as the array that they were copied into."""
+        return replace(self, data=data, copied=copied)
 
     def each(self, function: Callable[[Array], Array], layout: str | None = None) -> Value:
         """Apply a function to every sample; results are stacked if shapes and dtypes agree."""
@@ -136,8 +136,8 @@ class Value:
         """Return the samples on the current GPU."""
         if self.on_gpu or not len(self):
             return self
-        if self.gathered is not None and self.dense:
-            return replace(self, data=self.gathered.memory.upload(self.data))
+        if self.copied is not None and self.dense:
+            return replace(self, data=self.copied.memory.upload(self.data))
         return self.with_data(to_cupy(self.data) if self.dense else [to_cupy(part) for part in self])
 
     def __repr__(self) -> str:

@@ -16,17 +16,11 @@ from hypothesis import strategies as st
 from seqpipe import fn
 from seqpipe.dali import fn as dali
 from seqpipe.dali import pipeline_def, types
+from seqpipe.dali.sources import staging as staging_module
+from seqpipe.dali.sources.staging import Staging
 from seqpipe.errors import ParameterError
-from seqpipe.pipeline import Pipeline, external_source
-from seqpipe.pipeline import staging as staging_module
-from seqpipe.pipeline.staging import Staging
 
 IMAGES = np.random.default_rng(3).integers(0, 255, (5, 40, 60, 3), np.uint8)
-
-
-@pytest.fixture(autouse=True)
-def on_the_cpu(monkeypatch):
-    monkeypatch.setenv("SEQPIPE_DALI_DEVICE", "cpu")
 
 
 def built(function, images=IMAGES, count=3, **options):
@@ -78,7 +72,7 @@ def test_operators_that_crop_first_read_only_the_crop(options, tmp_path):
     assert "CropMirrorNormalize" in remarks(pipe, tmp_path)[0]
     side = 30 if "crop" in options else 60
     (source,) = sources(pipe)
-    shape = source.gatherings[0]._cuts[(40, 60, 3), np.dtype(np.uint8), "HWC"].window[1]
+    shape = source.host_copies[0]._windows[(40, 60, 3), np.dtype(np.uint8), "HWC"].window[1]
     assert shape.stop - shape.start == side
     for (found,), (expected, _) in zip(cropped, whole, strict=True):
         np.testing.assert_array_equal(found, expected)
@@ -86,7 +80,7 @@ def test_operators_that_crop_first_read_only_the_crop(options, tmp_path):
 
 
 def sources(pipe):
-    return [one for one in pipe.executor.sources if hasattr(one, "gatherings")]
+    return [one for one in pipe.executor.sources if hasattr(one, "host_copies")]
 
 
 def test_images_of_different_sizes_are_one_array_behind_a_crop(tmp_path):
@@ -118,30 +112,6 @@ def test_a_window_larger_than_the_images_is_refused_where_it_stands():
         built(lambda x: dali.crop(x, crop=(50, 30)))
 
 
-def test_the_native_pipeline_tells_and_gives_the_same():
-    node = external_source(lambda: IMAGES, batch_size=5, layout="HWC")
-    pipe = Pipeline(fn.flip(fn.crop(node, crop=(20, 30), crop_pos_x=0.2)))
-    assert "Crop(crop=(20, 30), crop_pos_x=0.2) reads of samples, gathered in main memory" in pipe.explain()
-    ((batch,), _) = (next(pipe), next(pipe))
-    np.testing.assert_array_equal(
-        batch.data, fn.flip(fn.crop(IMAGES, crop=(20, 30), crop_pos_x=0.2, layout="NHWC"), layout="NHWC")
-    )
-    pipe.close()
-
-
-@pytest.mark.parametrize("cropped_last", [False, True])
-def test_a_source_of_two_pipelines_is_copied_whole(cropped_last):
-    node = external_source(lambda: IMAGES, batch_size=5, layout="HWC")
-    outputs = [node, fn.crop(node, crop=(20, 30))]
-    pipes = [Pipeline(one) for one in (outputs if cropped_last else outputs[::-1])]
-    whole, cropped = pipes if cropped_last else pipes[::-1]
-    for _ in range(2):
-        np.testing.assert_array_equal(next(whole)[0].data, IMAGES)
-        np.testing.assert_array_equal(next(cropped)[0].data, fn.crop(IMAGES, crop=(20, 30), layout="NHWC"))
-    for pipe in pipes:
-        pipe.close()
-
-
 @pytest.mark.parametrize("crop", [False, True])
 def test_a_source_may_use_its_memory_again(crop):
     memory = np.zeros((64, 64, 64, 3), np.float32)
@@ -161,15 +131,15 @@ def test_a_source_may_use_its_memory_again(crop):
 
 def test_memory_is_used_again_when_nobody_refers_to_it():
     staging, samples = Staging(), np.ones((64, 32, 32, 3), np.float32)
-    first = staging.gather(samples)
+    first = staging.copy(samples)
     address, view = first.ctypes.data, first[3:5, 1:]
     del first
     gc.collect()
-    second = staging.gather(samples * 2)
+    second = staging.copy(samples * 2)
     assert second.ctypes.data != address, "a view of it is held"
     assert (view == 1).all()
     del view
-    third = staging.gather(samples[:32])
+    third = staging.copy(samples[:32])
     assert third.ctypes.data == address, "a smaller batch fits"
     assert (third == 1).all()
     assert (second == 2).all()
@@ -207,7 +177,7 @@ def test_any_window_of_any_samples(count, sides, dtype, listed, data):
     )
     samples = np.arange(count * sides[0] * sides[1] * 3).reshape(count, *sides, 3).astype(dtype)
     staging = Staging()
-    found = staging.gather(list(samples) if listed else samples, (*window, slice(None)))
+    found = staging.copy(list(samples) if listed else samples, (*window, slice(None)))
     np.testing.assert_array_equal(found, samples[(slice(None), *window)])
     assert found.dtype == samples.dtype
 
@@ -273,21 +243,21 @@ def test_uploads_are_over_before_page_locked_memory_is_used_again(cuda):
     staging, samples = Staging(0), np.ones((8, 64, 64, 3), np.float32)
     addresses, outs = set(), []
     for number in range(5):
-        gathered = staging.gather(samples * number)
-        addresses.add(gathered.ctypes.data)
-        outs.append(staging.upload(gathered))
-        del gathered
+        copied = staging.copy(samples * number)
+        addresses.add(copied.ctypes.data)
+        outs.append(staging.upload(copied))
+        del copied
     assert [one.array.max() for one in outs] == list(range(5))
     assert len(addresses) == 1
     assert cuda.calls == ["lock", *["admit", "copy", "wait"] * 5]
-    held = staging.gather(samples)
+    held = staging.copy(samples)
     staging.close()
     assert (held == 1).all()
 
 
 def test_page_locked_memory_that_is_held_is_not_used_again(cuda):
     staging, samples = Staging(0), np.ones((8, 64, 64, 3), np.float32)
-    held = [staging.gather(samples * number) for number in range(6)]
+    held = [staging.copy(samples * number) for number in range(6)]
     assert [one.max() for one in held] == list(range(6))
     assert len({one.ctypes.data for one in held}) == 6
 
@@ -298,6 +268,6 @@ def test_memory_that_cannot_be_page_locked_is_told_and_replaced(cuda, monkeypatc
 
     monkeypatch.setattr(cuda, "alloc_pinned_memory", full)
     with caplog.at_level("WARNING"):
-        found = Staging(0).gather(np.ones((8, 64, 64, 3), np.float32))
+        found = Staging(0).copy(np.ones((8, 64, 64, 3), np.float32))
     assert (found == 1).all()
     assert "cannot be page-locked" in caplog.text

@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..array import Array
-from ..core.finalizers import Finalizer
-from ..core.kernel import load_cupy
-from ..core.threads import parallel_for, threads
-from ..video.cuda.streams import Streams
+from ...array import Array
+from ...core.finalizers import Finalizer
+from ...core.kernel import load_cupy
+from ...core.threads import parallel_for, threads
+from ...video.cuda.streams import Streams
 
-__all__ = ["Gathered", "Staging"]
+__all__ = ["Copied", "Staging"]
 
 _SHARE: Final = 1 << 19  # minimum bytes of a thread's task
 _SHARES: Final = 4  # tasks for each thread, to balance their load
@@ -27,16 +27,16 @@ _SMALL: Final = 1 << 16  # bytes up to which allocation costs no more than reuse
 _log = logging.getLogger(__name__)
 
 
-class Gathered(NamedTuple):
-    """Facts about a gathered batch.
+class Copied(NamedTuple):
+    """Facts about a copied batch.
 
     Attributes:
         memory: the memory that holds it.
-        cut: the operator whose crop was applied, or None.
+        applied: the operator whose crop was applied, or None.
     """
 
     memory: Staging
-    cut: Any = None
+    applied: Any = None
 
 
 @dataclass(eq=False)
@@ -72,7 +72,7 @@ class _Lease:
 
 
 class Staging:
-    """Blocks of main memory in which the batches of one source are gathered.
+    """Blocks of main memory in which the batches of one source are copied to.
 
     A block is reused when no array refers to it. Thread-safe, except for uploads, which one thread makes.
 
@@ -86,7 +86,7 @@ class Staging:
         self._free: deque[_Block] = deque(maxlen=prefetch + _HELD)
         self._streams: Streams | None = None
 
-    def gather(
+    def copy(
         self, samples: npt.NDArray[Any] | Seq[npt.NDArray[Any]], window: tuple[slice, ...] = ()
     ) -> npt.NDArray[Any]:
         """Copy samples of one dtype into one array, by several threads.
@@ -102,7 +102,7 @@ class Staging:
         out = self._array((len(samples), *first.shape), first.dtype)
         share = max(1, _SHARE // max(1, first.nbytes), len(samples) // (_SHARES * threads()))
 
-        def copy(number: int) -> None:
+        def copy_share(number: int) -> None:
             begin, end = number * share, min((number + 1) * share, len(samples))
             if isinstance(samples, np.ndarray):
                 out[begin:end] = samples[begin:end][(slice(None), *window)]
@@ -110,11 +110,11 @@ class Staging:
                 for sample in range(begin, end):
                     out[sample] = samples[sample][window]
 
-        parallel_for(copy, -(-len(samples) // share))
+        parallel_for(copy_share, -(-len(samples) // share))
         return out
 
     def upload(self, array: npt.NDArray[Any]) -> Array:
-        """Copy an array from :meth:`gather` to the GPU, and wait for the copy.
+        """Copy an array from :meth:`copy` to the GPU, and wait for the copy.
 
         The copy runs in a separate stream, concurrently with the default stream. Only this thread waits, which prepares
         batches ahead. So the array's memory may be reused when this returns.
