@@ -36,26 +36,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from . import flow, fn, ops, pipeline, readers, view, volume
-    from .dataset.aggregate import Aggregate
-    from .dataset.audio import AudioSpec
     from .dataset.dataset import Dataset
-    from .dataset.feed import feed
-    from .dataset.fingerprint import Fingerprint, fingerprint
-    from .dataset.infer import infer
-    from .dataset.items import items
-    from .dataset.lerobot import lerobot
-    from .dataset.options import Cache, Decode, Prepare
-    from .dataset.prepared import prepared
     from .dataset.samples import Samples
-    from .dataset.takes import Clip, Every, Grid, Patch, Segments, Spread, Whole
-    from .dataset.videos import folders, videos
     from .dataset.views import VideoScores
-    from .dataset.volumes import cases, volumes
-    from .dataset.zipped import zip  # noqa: A004  named as Python's
     from .ops import operator
     from .readers.listing import listing
     from .sampling.buckets import Bucket
+    from .segmentation.aggregate import Aggregate
+    from .segmentation.fingerprint import Fingerprint, fingerprint
+    from .segmentation.infer import infer
+    from .segmentation.prepared import prepared
     from .sequence import Batch, Sequence
+    from .sources.audio import AudioSpec
+    from .sources.feed import feed
+    from .sources.items import items
+    from .sources.lerobot import lerobot
+    from .sources.options import Cache, Decode, Prepare
+    from .sources.takes import Clip, Every, Grid, Patch, Segments, Spread, Whole
+    from .sources.videos import folders, videos
+    from .sources.volumes import cases, volumes
+    from .sources.zipped import zip  # noqa: A004  named as Python's
     from .video.audio.reader import AudioReader
     from .video.audio.samples import AudioSamples
     from .video.convert.output import OutputSpec
@@ -131,51 +131,51 @@ __version__ = "0.1.0"
 
 # exported name → the module that defines it, "" if the name is a module; imported on first use
 _LAZY = {
-    "Aggregate": "dataset.aggregate",
+    "Aggregate": "segmentation.aggregate",
     "AudioReader": "video.audio.reader",
     "AudioSamples": "video.audio.samples",
-    "AudioSpec": "dataset.audio",
+    "AudioSpec": "sources.audio",
     "Batch": "sequence",
     "Bucket": "sampling.buckets",
-    "Cache": "dataset.options",
-    "Clip": "dataset.takes",
+    "Cache": "sources.options",
+    "Clip": "sources.takes",
     "Dataset": "dataset.dataset",
-    "Decode": "dataset.options",
-    "Every": "dataset.takes",
-    "Fingerprint": "dataset.fingerprint",
-    "Grid": "dataset.takes",
+    "Decode": "sources.options",
+    "Every": "sources.takes",
+    "Fingerprint": "segmentation.fingerprint",
+    "Grid": "sources.takes",
     "OutputSpec": "video.convert.output",
-    "Patch": "dataset.takes",
-    "Prepare": "dataset.options",
+    "Patch": "sources.takes",
+    "Prepare": "sources.options",
     "Samples": "dataset.samples",
-    "Segments": "dataset.takes",
-    "Spread": "dataset.takes",
+    "Segments": "sources.takes",
+    "Spread": "sources.takes",
     "Sequence": "sequence",
     "VideoReader": "video.reader",
     "VideoScores": "dataset.views",
-    "Whole": "dataset.takes",
-    "cases": "dataset.volumes",
-    "feed": "dataset.feed",
-    "fingerprint": "dataset.fingerprint",
+    "Whole": "sources.takes",
+    "cases": "sources.volumes",
+    "feed": "sources.feed",
+    "fingerprint": "segmentation.fingerprint",
     "flow": "",
     "fn": "",
-    "folders": "dataset.videos",
-    "infer": "dataset.infer",
-    "items": "dataset.items",
-    "lerobot": "dataset.lerobot",
+    "folders": "sources.videos",
+    "infer": "segmentation.infer",
+    "items": "sources.items",
+    "lerobot": "sources.lerobot",
     "listing": "readers.listing",
     "operator": "ops",
     "ops": "",
     "pipeline": "",
-    "prepared": "dataset.prepared",
+    "prepared": "segmentation.prepared",
     "readers": "",
     "stream": "video.stream",
-    "videos": "dataset.videos",
+    "videos": "sources.videos",
     "view": "",
     "volume": "",
-    "volumes": "dataset.volumes",
+    "volumes": "sources.volumes",
     "write_video": "video.encode.write",
-    "zip": "dataset.zipped",
+    "zip": "sources.zipped",
 }
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from ..array import IntArray
 from ..dataset.calls import CallPool
 from ..dataset.dealt import Last
-from ..dataset.items import ItemSource
 from ..dataset.samples import collated, described, first_error
 from ..dataset.source import ReadPlan, SampleSource
 from ..errors import SeqpipeError, StateError
@@ -23,6 +22,7 @@ from ..pipeline.source import BatchSamples, BatchSource, Fetched, Ticket
 from ..readers.params import bytes_ahead
 from ..sampling import EpochOrder
 from ..sampling.params import EPOCH
+from ..sources.items import ItemSource
 from ..video.device import parse_device
 
 __all__ = ["BatchPlan", "Indexed", "Items", "SampleCounter"]

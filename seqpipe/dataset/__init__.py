@@ -5,10 +5,10 @@
         for batch in epoch:
             batch["image"], batch["label"]
 
-A :class:`Dataset` is an immutable description. A source (``videos``, ``volumes``, ``items``, ``zipped``, ``views``,
-``feed``) knows epochs and indices of samples; the order (:mod:`seqpipe.sampling.dealing`) knows rank, world and what
-has been read; the executor (:mod:`seqpipe.pipeline.executor`) knows batches, threads and memory. ``dealt`` joins the
-three, ``stages`` applies operators, and ``epoch`` iterates.
+A :class:`Dataset` is an immutable description. A source (:mod:`seqpipe.sources`, ``views``) knows epochs and indices of
+samples; the order (:mod:`seqpipe.sampling.dealing`) knows rank, world and what has been read; the executor
+(:mod:`seqpipe.pipeline.executor`) knows batches, threads and memory. ``dealt`` joins the three, ``stages`` applies
+operators, and ``epoch`` iterates.
 """
 
 from __future__ import annotations
@@ -18,74 +18,33 @@ from typing import TYPE_CHECKING
 from ..core.lazy import on_demand
 
 if TYPE_CHECKING:
-    from .aggregate import Aggregate
     from .dataset import Dataset
     from .epoch import Epoch
-    from .feed import feed
-    from .items import items
-    from .lerobot import lerobot
-    from .options import Cache, Decode, Prepare
     from .samples import Samples
-    from .takes import Clip, Every, Grid, Patch, Segments, Spread, Whole
-    from .videos import folders, videos
     from .views import VideoScores
-    from .volumes import cases, volumes
-    from .zipped import zip  # noqa: A004  named as Python's
 
-__all__ = [
-    "Aggregate",
-    "Cache",
-    "Clip",
-    "Dataset",
-    "Decode",
-    "Epoch",
-    "Every",
-    "Grid",
-    "Patch",
-    "Prepare",
-    "Samples",
-    "Segments",
-    "Spread",
-    "VideoScores",
-    "Whole",
-    "cases",
-    "feed",
-    "folders",
-    "items",
-    "lerobot",
-    "videos",
-    "volumes",
-    "zip",
-]
+__all__ = ["Dataset", "Epoch", "Samples", "VideoScores"]
 
-_LAZY = {
-    "Aggregate": "aggregate",
-    "Cache": "options",
-    "Clip": "takes",
-    "Dataset": "dataset",
-    "Decode": "options",
-    "Epoch": "epoch",
-    "Every": "takes",
-    "Grid": "takes",
-    "Patch": "takes",
-    "Prepare": "options",
-    "Samples": "samples",
-    "Segments": "takes",
-    "Spread": "takes",
-    "VideoScores": "views",
-    "Whole": "takes",
-    "cases": "volumes",
-    "feed": "feed",
-    "folders": "videos",
-    "items": "items",
-    "lerobot": "lerobot",
-    "videos": "videos",
-    "volumes": "volumes",
-    "zip": "zipped",
-}
+_LAZY = {"Dataset": "dataset", "Epoch": "epoch", "Samples": "samples", "VideoScores": "views"}
+_ELSEWHERE = (
+    *(
+        "Aggregate",
+        "Cache",
+        "Clip",
+        "Decode",
+        "Every",
+        "Grid",
+        "Patch",
+        "Prepare",
+        "Segments",
+        "Spread",
+        "Whole",
+    ),
+    *("cases", "feed", "folders", "items", "lerobot", "listing", "videos", "volumes", "zip"),
+)
 
 if not TYPE_CHECKING:
-    __getattr__ = on_demand(__name__, _LAZY)
+    __getattr__ = on_demand(__name__, _LAZY, {name: f"seqpipe.{name}" for name in _ELSEWHERE})
 
 
 def __dir__() -> list[str]:

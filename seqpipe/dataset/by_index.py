@@ -10,8 +10,8 @@ import numpy as np
 from ..array import IntArray
 from ..errors import ParameterError, SeqpipeError
 from .compute import Computation
-from .samples import Samples, collated, first_error
-from .source import Handed, ReadResult
+from .samples import Handed, Samples, collated, first_error
+from .source import ReadResult
 
 __all__ = ["readable_at", "sample_at", "samples_at"]
 

@@ -15,8 +15,8 @@ from ..errors import StateError
 from ..pipeline.executor import gib
 from ..pipeline.source import BatchSamples, BatchSource, EmptyBatchError, Fetched, Ticket
 from ..sampling.dealing import History, SampleOrder, Share
-from .samples import collated, first_error
-from .source import Handed, Heads, ReadPlan, ReadResult, SampleSource
+from .samples import Handed, collated, first_error
+from .source import Heads, ReadPlan, ReadResult, SampleSource
 
 _log = logging.getLogger(__name__)
 

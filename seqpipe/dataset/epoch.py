@@ -14,8 +14,7 @@ from ..errors import SeqpipeError
 from ..pipeline.executor import BatchResult, Executor
 from ..pipeline.nodes import nodes_of
 from ..sampling.dealing import History, joined_history
-from .samples import Samples, described, source_of
-from .source import Handed
+from .samples import Handed, Samples, described, source_of
 from .state import state_of
 
 __all__ = ["Epoch", "EpochOwner", "finished"]

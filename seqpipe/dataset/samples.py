@@ -18,6 +18,7 @@ from ..sequence import Batch, Sequence
 
 __all__ = [
     "Collated",
+    "Handed",
     "Samples",
     "collated",
     "column_part",
@@ -82,6 +83,21 @@ def _rebuilt(parts: dict[str, Any], history: Any, fields: dict[str, Any]) -> Sam
     result = Samples(parts, history)
     result.__dict__.update(fields)
     return result
+
+
+class Handed:
+    """What was read, until its one reader takes it out, so that nobody else keeps its pixels alive.
+
+    Args:
+        value: a :class:`seqpipe.dataset.source.ReadResult`; or the parts of a batch, and how many samples it lacks.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = [value]
+
+    def take(self) -> Any:
+        """Return the value, once."""
+        return self._value.pop()
 
 
 @dataclass(frozen=True, eq=False)

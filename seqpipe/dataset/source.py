@@ -11,7 +11,7 @@ from ..errors import SeqpipeError
 from ..ops import Type
 from ..readers.report import Report
 
-__all__ = ["PLAIN", "Handed", "Heads", "ReadPlan", "ReadResult", "SampleOutcome", "SampleSource"]
+__all__ = ["PLAIN", "Heads", "ReadPlan", "ReadResult", "SampleOutcome", "SampleSource"]
 
 SampleOutcome: TypeAlias = "tuple[int, dict[str, Any]] | SeqpipeError | None"
 """A sample's index and parts by name; the error to raise; or None for a sample that is left out."""
@@ -51,21 +51,6 @@ class ReadResult:
 
     outcomes: tuple[SampleOutcome, ...]
     stacked: Mapping[str, Array] = field(default_factory=dict)
-
-
-class Handed:
-    """What was read, until its one reader takes it out, so that nobody else keeps its pixels alive.
-
-    Args:
-        value: a :class:`ReadResult`, or the parts of a batch and the number of samples that it lacks.
-    """
-
-    def __init__(self, value: Any) -> None:
-        self._value = [value]
-
-    def take(self) -> Any:
-        """Return the value, once."""
-        return self._value.pop()
 
 
 class SampleSource(Protocol):

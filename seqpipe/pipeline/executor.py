@@ -403,7 +403,7 @@ class Executor:
 
     def positions(self) -> list[tuple[int, int, Any]]:
         """Return epoch, position and own state of each source, after the last returned batch."""
-        if not any(source.has_state for source in self.sources):
+        if self._closed or not any(source.has_state for source in self.sources):
             return self._positions
         if self._queue:
             _wait(self._queue[0].fetched)  # finish() stores the states

@@ -7,8 +7,8 @@ import pytest
 
 import seqpipe
 from seqpipe import Prepare, ops, recipes
-from seqpipe.dataset.planning import planned, target_spacing
 from seqpipe.errors import ManifestError, ParameterError, SourceError
+from seqpipe.segmentation.planning import planned, target_spacing
 from seqpipe.volume import save
 
 COUNT = 4

@@ -11,7 +11,6 @@ import pytest
 
 import seqpipe
 from seqpipe import fn, ops
-from seqpipe.dataset.items import ItemSource
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, OneOf, Type
 from seqpipe.ops.core.arithmetic import computed, result_type
@@ -19,6 +18,7 @@ from seqpipe.ops.core.types import types_after
 from seqpipe.pipeline import Graph, Input
 from seqpipe.pipeline.nodes import nodes_of
 from seqpipe.pipeline.source import BatchSource
+from seqpipe.sources.items import ItemSource
 from tests.support.media import made
 
 CLIP = Type("images", "FHWC", "uint8", "cpu", (4, 20, 24, 3))

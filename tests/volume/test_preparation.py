@@ -176,7 +176,7 @@ def test_volumes_may_be_kept_on_the_device_and_patches_cut_there(case, spacing_m
     monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
     monkeypatch.setattr(volume_fetch, "on_gpu", gpu.current)
     monkeypatch.setattr(
-        import_module("seqpipe.dataset.volumes"), "parse_device", lambda name: Device(name, 0)
+        import_module("seqpipe.sources.volumes"), "parse_device", lambda name: Device(name, 0)
     )
     prepare = Prepare(spacing_mm=spacing_mm, dtype="float32", crop_above=-500)
     here = seqpipe.volumes(case, Patch(6, per_volume=5, around="balanced"), prepare=prepare)

@@ -14,10 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ...array import Array
-from ...dataset.options import Decode
 from ...dataset.source import SampleSource
-from ...dataset.takes import Clip, Segments
-from ...dataset.videos import ClipSource, videos
 from ...errors import (
     ManifestError,
     ParameterError,
@@ -32,6 +29,9 @@ from ...readers import Listing, Range
 from ...readers.listing import listing
 from ...sampling import EpochOrder, Span
 from ...sampling.clock import EQUAL_S, end_of
+from ...sources.options import Decode
+from ...sources.takes import Clip, Segments
+from ...sources.videos import ClipSource, videos
 from ...video.convert.output import OutputSpec
 from ...video.index.shared import find_register
 from ..call import BORDERS, DaliCall, Row

@@ -11,8 +11,8 @@ import numpy as np
 
 import seqpipe
 from seqpipe import Clip, Dataset, Decode, OutputSpec, Segments, ops
-from seqpipe.dataset.volumes import Cases
 from seqpipe.parts import Labels
+from seqpipe.sources.volumes import Cases
 
 A, B, C = "videos/0/a.mp4", "videos/0/b.mp4", "videos/1/c.mkv"
 EPOCHS = (0, 1)

@@ -15,6 +15,7 @@ from ..array import IntArray
 from ..core.forks import reset_after_fork
 from ..core.param import Param, check_fields
 from ..core.workers import Workers
+from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSource
 from ..errors import ParameterError, SeqpipeError, SourceError
 from ..ops import Type
 from ..readers.fetch import Fetcher
@@ -25,7 +26,6 @@ from ..video.audio.reader import AudioReader
 from ..video.audio.samples import SampleArray
 from ..video.convert.output import OutputSpec
 from ..video.engine.engine import available_cores
-from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSource
 
 __all__ = ["AudioClips", "AudioSpec"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..array import as_native
+from ..dataset.dataset import Dataset
+from ..dataset.samples import Samples
 from ..errors import ParameterError, described_type
 from ..readers.volumes.listing import Case
 from ..sequence import Batch, Sequence
+from ..sources.volumes import PatchSource
 from ..volume.patches.grid import WEIGHTS, PatchSums, Weighting, window_weights
-from .dataset import Dataset
-from .samples import Samples
-from .volumes import PatchSource
 
 __all__ = ["Aggregate", "Result"]
 

@@ -14,6 +14,8 @@ import numpy as np
 
 from ..array import Array, BoolArray, FloatArray, IntArray
 from ..core.param import Param, check_path
+from ..dataset.dataset import Dataset
+from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 from ..errors import DeviceMemoryError, ParameterError, SeqpipeError, UnreadableSourceError, described_type
 from ..ops import Type
 from ..readers.lazy_engine import LazyEngine
@@ -29,9 +31,7 @@ from ..video.index.open import IndexOptions, open_index
 from ..video.index.shared import find_register
 from ..video.packet_index import Facts
 from ..video.plan.request import Request
-from .dataset import Dataset
 from .options import Decode
-from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 
 __all__ = ["RobotSource", "lerobot"]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..array import IntArray
+from ..dataset.dataset import Dataset
+from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSource
 from ..errors import ParameterError, SeqpipeError
 from ..ops import Type
 from ..readers.report import Report
-from .dataset import Dataset
-from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSource
 
 __all__ = ["Zipped", "zip"]
 

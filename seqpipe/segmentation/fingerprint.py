@@ -154,7 +154,7 @@ class Fingerprint:
 
     @property
     def spacing_mm(self) -> tuple[float, float, float]:
-        """Spacing that volumes are resampled to; see :func:`seqpipe.dataset.planning.target_spacing`."""
+        """Spacing that volumes are resampled to; see :func:`seqpipe.segmentation.planning.target_spacing`."""
         return target_spacing([case.spacing_mm for case in self.cases], [case.cropped for case in self.cases])
 
     @property

@@ -11,6 +11,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..array import IntArray, as_native
+from ..dataset.calls import PROCESSES, CallPool
+from ..dataset.dataset import Dataset
+from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 from ..errors import ParameterError, SeqpipeError, described_type
 from ..layout import DEFAULT_LAYOUTS, LAYOUTS
 from ..ops import Type
@@ -18,9 +21,6 @@ from ..parts import Image, Labels, Part
 from ..readers.report import Report, ReportBook
 from ..sampling.params import SEED, SHUFFLE
 from ..sequence import Sequence
-from .calls import PROCESSES, CallPool
-from .dataset import Dataset
-from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 
 __all__ = ["ItemSource", "Kinds", "as_parts", "items"]
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from ..array import IntArray
 from ..core.keywords import refuses_unknown
+from ..dataset.dataset import Dataset
+from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult
 from ..errors import ParameterError, SeqpipeError, UnreadableSourceError, described_type
 from ..ops import Chain, Spec, Type
 from ..ops.volume.base import VolumeChain, Volumetric
@@ -28,8 +30,6 @@ from ..sampling.params import ON_ERROR, SEED, SHUFFLE, OnError
 from ..video.device import Device, parse_device
 from ..volume.info import VolumeInfo
 from ..volume.source import Box
-from .dataset import Dataset
-from .source import PLAIN, Heads, ReadPlan, ReadResult
 
 __all__ = ["Cases", "CropHead", "PatchSource", "cases", "volumes"]
 

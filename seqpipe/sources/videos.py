@@ -9,6 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..array import IntArray
+from ..dataset.dataset import Dataset
+from ..dataset.samples import column_part, first_error
+from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 from ..errors import ParameterError, SeqpipeError, described_type, warn_caller
 from ..ops import Type
 from ..readers.entry import Listing
@@ -39,10 +42,7 @@ from ..video.engine.engine import Engine
 from ..video.index.open import IndexOptions
 from ..video.index.shared import find_register
 from .audio import AudioClips, AudioSpec
-from .dataset import Dataset
 from .options import Decode
-from .samples import column_part, first_error
-from .source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 from .takes import Clip, Every, Segments, Spread, VideoTake, Whole, in_words_of
 
 __all__ = ["ClipSource", "folders", "videos"]

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..array import IntArray
+from ..dataset.dataset import Dataset
+from ..dataset.samples import Handed, collated
+from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult
 from ..errors import ParameterError, StateError, described_type
 from ..ops import Type
 from ..pipeline.source import BatchSamples, BatchSource, EndOfData, Fetched, Ticket
 from ..readers.report import Report
-from .dataset import Dataset
 from .items import Kinds, as_parts
-from .samples import collated
-from .source import PLAIN, Handed, Heads, ReadPlan, ReadResult
 
 __all__ = ["FeedSource", "feed"]
 
