@@ -14,7 +14,7 @@ from ..errors import ParameterError, StateError, described_type
 from ..ops import Type
 from ..pipeline.source import BatchSamples, BatchSource, EndOfData, Fetched, Ticket
 from ..readers.report import Report
-from .items import Kinds, as_parts
+from .items import Kinds, as_parts, declared
 
 __all__ = ["FeedSource", "feed"]
 
@@ -46,7 +46,7 @@ class FeedSource:
     @property
     def parts(self) -> Mapping[str, Type]:
         """See :class:`seqpipe.dataset.source.SampleSource`; others are known when the first item is read."""
-        return {"index": Type("numbers", "", "int64", "cpu")}
+        return declared(self.kinds)
 
     @property
     def facts(self) -> Mapping[str, object]:

@@ -22,7 +22,7 @@ from ..readers.report import Report, ReportBook
 from ..sampling.params import SEED, SHUFFLE
 from ..sequence import Sequence
 
-__all__ = ["ItemSource", "Kinds", "as_parts", "items"]
+__all__ = ["ItemSource", "Kinds", "as_parts", "declared", "items"]
 
 Kinds: TypeAlias = "Mapping[str, type[Part] | str]"
 """For parts by name: a class of :mod:`seqpipe.parts`, or the layout of an image, such as "DHWC"."""
@@ -61,11 +61,7 @@ class ItemSource:
     @property
     def parts(self) -> Mapping[str, Type]:
         """See :class:`seqpipe.dataset.source.SampleSource`; others are known when the first item is read."""
-        known = {}
-        for name, kind in self.kinds.items():
-            layout = kind if isinstance(kind, str) else None
-            known[name] = Type("labels" if kind is Labels else "images" if layout else "unknown", layout)
-        return {**known, "index": Type("numbers", "", "int64", "cpu")}
+        return declared(self.kinds)
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -217,6 +213,15 @@ def _access(data: Any, size: int | None) -> tuple[Callable[[int], Any], int, str
 
 def _row(data: Mapping[str, Any], index: int) -> dict[str, Any]:
     return {name: column[index] for name, column in data.items()}
+
+
+def declared(kinds: Kinds) -> dict[str, Type]:
+    """Return the types of the parts that the user declares, and of the index."""
+    known = {}
+    for name, kind in kinds.items():
+        layout = kind if isinstance(kind, str) else None
+        known[name] = Type("labels" if kind is Labels else "images" if layout else "unknown", layout)
+    return {**known, "index": Type("numbers", "", "int64", "cpu")}
 
 
 def as_parts(item: Any, kinds: Kinds, index: int) -> dict[str, Any]:

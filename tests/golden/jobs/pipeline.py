@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from seqpipe import Dataset, feed, fn, items
+from seqpipe.parts import Metadata
 from seqpipe.pipeline import Graph, Input
 
 from ..hashing import job
@@ -68,10 +69,11 @@ def own_items() -> Found:
 @job("feed of one's own")
 def own_feed() -> Found:
     def build(parts: Any) -> dict[str, Any]:
-        angle = fn.random.uniform(range=(-30.0, 30.0), seed=5)
-        return {"image": fn.crop(fn.rotate(parts["image"], angle=angle, keep_size=True), crop=(16, 20))}
+        place = fn.random.uniform(range=(0.0, 1.0), seed=5)
+        turned = fn.flip(parts["image"], horizontal=fn.random.coin_flip(seed=5))
+        return {"image": fn.crop(turned, crop=(16, 20), crop_pos_x=place)}
 
-    data = feed(lambda: ((_picture(number), number) for number in range(10)), parts={"image": "HWC"})
+    data = feed(lambda: ((_picture(number), number) for number in range(10)), parts={"image": "HWC", "label": Metadata})
     yield from _of_graph(data, build, ("image", "label"), size=4)
 
 
