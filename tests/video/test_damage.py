@@ -6,6 +6,7 @@ import faulthandler
 import random
 import re
 from collections.abc import Iterator
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 import seqpipe
 from seqpipe.errors import DamagedSourceError, FrameRangeError, UnreadableSourceError
 from seqpipe.video.av_packet import set_extradata
+from seqpipe.video.decode.cpu import CpuDecoder
+from seqpipe.video.decode.packets import DecodeError, DecodeResult, FedPacket
 from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.build import build_index
@@ -133,6 +136,28 @@ def test_one_frame_alone_fares_as_it_does_among_all(name):
         alone = access.decode(item.path, item.index, [number], pool=pool)
         assert alone.frames.get(number) == everything.frames.get(number)
         assert alone.lost.keys() == {number} - everything.frames.keys()
+
+
+@pytest.mark.parametrize("name", ["h264_flip_reference", "av1_flip_reference"])
+def test_a_decoder_that_has_failed_or_reported_damage_is_not_used_again(name):
+    """Flushing does not undo all that damage may leave in it."""
+    spent: set[CpuDecoder] = set()
+
+    class Watched(CpuDecoder):
+        def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
+            assert self not in spent
+            try:
+                for result in super().feed(packets):
+                    spent.update([self] * len(result.damaged))
+                    yield result
+            except DecodeError:
+                spent.add(self)
+                raise
+
+    item, pool = damaged(name), DecoderPool(make=Watched)
+    for frames in (range(len(item.index)), [0], [len(item.index) - 1]):
+        access.decode(item.path, item.index, frames, pool=pool)
+    assert len(spent) > 1
 
 
 @pytest.mark.parametrize(

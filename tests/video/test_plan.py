@@ -122,6 +122,23 @@ def test_every_wanted_frame_can_be_decoded_and_nothing_useless_is_fed(pictures, 
 
 
 @settings(max_examples=200)
+@given(streams(), st.booleans(), st.data())
+def test_a_thorough_plan_decodes_each_frame_as_it_does_alone(pictures, known_leading, data):
+    table, places = table_of(pictures, known_leading=known_leading), st.integers(0, len(pictures) - 1)
+    wanted = data.draw(st.lists(places, min_size=1, max_size=8))
+    refused = data.draw(st.sets(st.tuples(places, places), max_size=4))
+    plan = make_plan(table, np.array(wanted), refused=refused, thorough=True)
+    assert sorted(np.concatenate([segment.wanted for segment in plan.segments])) == sorted(set(wanted))
+    for segment in plan.segments:
+        for frame in segment.wanted.tolist():
+            others = set(segment.wanted.tolist()) - {frame}
+            (alone,) = make_plan(table, np.array([frame]), refused=refused, thorough=True).segments
+            assert alone.packets[0] == segment.packets[0]
+            fed = segment.packets[segment.packets <= frame]
+            assert set(alone.packets) <= set(fed) <= set(alone.packets) | others
+
+
+@settings(max_examples=200)
 @given(streams(), st.data())
 def test_no_cheaper_run_of_whole_reference_chains_exists(pictures, data):
     """For one frame: a start at any later key frame would not deliver it."""

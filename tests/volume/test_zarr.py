@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ import seqpipe
 from seqpipe.errors import DamagedSourceError, UnreadableSourceError
 from tests.support.volumes import needs
 
-zarr = needs("zarr")
+zarr, numcodecs = needs("zarr"), needs("numcodecs")
 
 SIZES = {"t": 3, "c": 2, "z": 4, "y": 6, "x": 5}
 LETTERS = dict(zip("tczyx", "FCDHW", strict=True))
@@ -140,3 +142,81 @@ def test_what_is_no_zarr_and_a_chunk_that_is_damaged(tmp_path):
     chunk.write_bytes(chunk.read_bytes()[:9])
     with seqpipe.open(path) as volume, pytest.raises(DamagedSourceError, match="voxels cannot be read"):
         volume.sequence()
+
+
+CODECS = zarr.codecs
+CHECKED = {
+    "v2, CRC32": {"zarr_format": 2, "filters": [numcodecs.CRC32()], "compressors": None},
+    "v2, Adler-32": {"zarr_format": 2, "filters": [numcodecs.Adler32()], "compressors": None},
+    "v2, Zlib": {"zarr_format": 2, "compressors": numcodecs.Zlib()},
+    "CRC32C": {"compressors": [CODECS.Crc32cCodec()]},
+    "shards of CRC32C": {"shards": (4, 5, 6), "compressors": [CODECS.Crc32cCodec()]},
+    "Zstandard": {"compressors": [CODECS.ZstdCodec(checksum=True)]},
+}
+UNCHECKED = {
+    "plain": {"compressors": None},
+    "v2, Blosc": {"zarr_format": 2, "compressors": numcodecs.Blosc()},
+    "Blosc": {"compressors": [CODECS.BloscCodec()]},
+    "shards": {"shards": (4, 5, 6), "compressors": None},
+    "shards of Blosc": {"shards": (4, 5, 6), "compressors": [CODECS.BloscCodec()]},
+}
+BEGIN_WITH_INDEX = {
+    "shards": {"shape": (4, 5, 6), "index_location": "start"},
+    "compressors": [CODECS.BloscCodec()],
+}
+
+
+def _chunk_of(folder, options):
+    """A small array with the fill value 99, and the file of its first chunk or shard."""
+    values = np.random.default_rng(0).integers(0, 50, (4, 5, 6)).astype(np.int16)
+    options = {"zarr_format": 3, **options}
+    array = zarr.create_array(
+        folder, shape=values.shape, dtype="i2", chunks=(2, 5, 3), fill_value=99, **options
+    )
+    array[:] = values
+    return values, min(p for p in folder.rglob("*") if p.is_file() and not p.name.startswith((".", "zarr")))
+
+
+def _read(folder, *, part=False):
+    with seqpipe.open(folder) as volume:
+        return (volume[:2, :, :2] if part else volume.sequence()).data[..., 0]
+
+
+@pytest.mark.parametrize(
+    ("form", "part"),
+    [(form, False) for form in [*CHECKED, *UNCHECKED]] + [("shards", True), ("shards of Blosc", True)],
+)
+def test_a_truncated_chunk_is_an_error_and_a_missing_one_the_fill_value(form, part, tmp_path):
+    values, chunk = _chunk_of(tmp_path / "v.zarr", CHECKED.get(form) or UNCHECKED[form])
+    whole = chunk.read_bytes()
+    for length in {0, 1, 15, *range(16, len(whole), max(1, len(whole) // 5)), len(whole) - 1}:
+        chunk.write_bytes(whole[:length])
+        with pytest.raises(DamagedSourceError, match=r"v\.zarr: voxels cannot be read \("):
+            _read(tmp_path / "v.zarr", part=part)
+    chunk.unlink()
+    found = _read(tmp_path / "v.zarr", part=part)
+    sound = values[:2, :, :2] if part else values
+    assert (found[:2, :, :2] == 99).all()
+    assert ((found == sound) | (found == 99)).all()
+
+
+@pytest.mark.parametrize("form", CHECKED)
+def test_a_flipped_bit_of_a_chunk_with_a_checksum_is_never_given_as_voxels(form, tmp_path):
+    values, chunk = _chunk_of(tmp_path / "v.zarr", CHECKED[form])
+    whole = chunk.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 12)):
+        chunk.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+        with contextlib.suppress(DamagedSourceError):
+            assert np.array_equal(_read(tmp_path / "v.zarr"), values), "a bit that no decoder reads"
+
+
+def test_a_truncated_shard_that_begins_with_its_index_is_an_error_where_a_chunk_is_lost(tmp_path):
+    values, chunk = _chunk_of(tmp_path / "v.zarr", BEGIN_WITH_INDEX)
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    for window in (np.s_[:, :, :], np.s_[2:, :, 3:]):
+        with (
+            seqpipe.open(tmp_path / "v.zarr") as volume,
+            pytest.raises(DamagedSourceError, match="truncated"),
+        ):
+            volume[window]
+    assert np.array_equal(_read(tmp_path / "v.zarr", part=True), values[:2, :, :2])

@@ -106,8 +106,8 @@ _OPTIONS_WITH_THREADS = {
 
 
 # Decoders whose state after undetected damage survives a flush: headers, macroblock maps, and reused frame buffers that
-# a broken slice leaves partly untouched. These, and streams without extradata, get a new context for each run; for
-# other codecs that would cost more than it is worth.
+# a broken slice leaves partly untouched. These, and streams without extradata or with parameter sets that change, get a
+# new context for each run; for others that would cost more than it is worth.
 _KEEPS_STATE = REPLENISHED | {
     *("ffv1", "flv1", "h263", "h263i", "h263p", "hevc", "mpeg1video", "mpeg2video", "mpeg4"),
     *("msmpeg4v1", "msmpeg4v2", "msmpeg4v3", "rv10", "rv20", "vp8", "wmv1", "wmv2"),
@@ -136,7 +136,7 @@ class CpuDecoder:
         self._size: tuple[int, int] | None = None
         self.threads = threads
         self._checked = self._codec == "ffv1" and ffv1_may_check(index.extradata)
-        self._reopens = self._codec in _KEEPS_STATE or not index.extradata
+        self._reopens = self._codec in _KEEPS_STATE or not index.extradata or len(index.set_ups) > 1
         self._open = partial(_open_context, index, threads)
         self._context: VideoCodecContext | None = self._open()
 

@@ -99,7 +99,7 @@ class PacketDecoder(Protocol):
 
     ``feed`` packets in decode order starting at a key packet, then ``flush``; after that the decoder takes the next
     run. Frame buffers are few: release the frames of a result before asking for the next one. A decoder that has raised
-    is not used again.
+    or reported damage is not used again.
     """
 
     def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
@@ -120,8 +120,9 @@ class PacketDecoder(Protocol):
 class Decoders(Protocol):
     """Thread-safe pool of decoders.
 
-    A decoder that has raised, or that was abandoned in the middle of a run, is not given back but dropped. Nothing is
-    called for it: Python loses a Ctrl-C that arrives while it runs the ``finally`` of an abandoned generator.
+    A decoder that has raised or reported damage, or that was abandoned in the middle of a run, is not given back but
+    dropped. Nothing is called for it: Python loses a Ctrl-C that arrives while it runs the ``finally`` of an abandoned
+    generator.
     """
 
     def take(self, index: PacketIndex, threads: int) -> PacketDecoder:

@@ -45,8 +45,8 @@ if hasattr(os, "register_at_fork"):
 class DecoderPool:
     """Idle decoders by stream parameters; the least recently used are dropped first.
 
-    A decoder is taken, used, and given back; one that has raised is not given back. A forked process does not reuse
-    decoders with threads.
+    A decoder is taken, used, and given back; one that has raised or reported damage is not given back. A forked
+    process does not reuse decoders with threads.
 
     Args:
         idle: maximum number of idle decoders.

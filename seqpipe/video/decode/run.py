@@ -7,7 +7,7 @@ damage with the damaged frame, and a B-frame is presented before the later frame
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import compress, islice
 
@@ -47,13 +47,11 @@ class Decoding:
     Args:
         index: the video's index.
         reader: reads the video's packets.
-        decoders: pool of decoders. A decoder is returned to it after the last frame, unless it has raised or the
-            iteration was abandoned; surfaces in GPU memory must be released before the iteration continues.
+        decoders: pool of decoders. A decoder is returned to it after the last frame, unless it has raised, reported
+            damage, or the iteration was abandoned; surfaces in GPU memory must be released before the iteration
+            continues.
         frames: frame numbers, in any order, repeats allowed; each is delivered once.
         threads: frame threads of the decoder.
-
-    Attributes:
-        damaged: packets found damaged so far.
     """
 
     def __init__(
@@ -73,20 +71,20 @@ class Decoding:
         self._frame = index.packets.packet_frame
         self._flushed: tuple[int, PacketDecoder] | None = None
         self._thorough = False
-        self.damaged: set[int] = set()
+        self._refused: set[tuple[int, int]] = set()  # see make_plan
         self._missing = set(index.packets.frame_packet[distinct(frames)].tolist())
 
     def __iter__(self) -> Iterator[AnySurface | Lost]:
         yield from self._lose_damaged_packets()
         threads, earlier = self._threads, 0
         while self._missing:
-            before = len(self._missing) - len(self.damaged)
+            before = len(self._missing), len(self._refused)
             yield from self._attempt(threads, earlier)
             if not self._thorough:
                 # With frame threads the damaged packet is not known, and damage may be reported too late: decode with
                 # one thread. Feed all packets, so that the lost frames do not depend on the requested ones.
                 threads, self._thorough = 1, True
-            elif len(self._missing) - len(self.damaged) < before:
+            elif (len(self._missing), len(self._refused)) != before:
                 earlier = 0
             elif earlier < _EARLIER_KEYS_TO_TRY:
                 earlier += 1
@@ -96,28 +94,32 @@ class Decoding:
 
     def _attempt(self, threads: int, earlier: int) -> Iterator[AnySurface | Lost]:
         """Run a plan for all missing frames, up to its end or to the first error of the decoder."""
-        decoder = self._decoder(threads)
         for segment in self._segments(earlier):
-            run = _DecodingRun(self._table, segment)
+            run, decoder = _DecodingRun(self._table, segment), self._decoder(threads)
             try:
                 yield from self._run(run, decoder)
             except DecodeError as error:
                 if self._thorough:
-                    yield from self._lose(run.at if error.packet is None else error.packet, str(error))
+                    refused = run.at if error.packet is None else error.packet
+                    self._refused.add((int(run.segment.packets[0]), refused))
+                    yield from self._lose(refused, str(error), run.wanted)
                 return
-        self._flushed = threads, decoder
+            if (
+                not run.damaged
+            ):  # else it is dropped: flushing does not undo all that damage leaves in a decoder
+                self._flushed = threads, decoder
 
     def _segments(self, earlier: int) -> Iterator[Segment]:
         """Plan the missing frames, part by part, after learning the kinds of the packets that this takes."""
         for wanted in parts(self._table, np.sort(np.fromiter(self._missing, dtype=np.int64))):
             learn(self._index, self._reader, wanted, earlier=earlier)
             plan = make_plan(
-                self._table, wanted, earlier=earlier, damaged=self.damaged, thorough=self._thorough
+                self._table, wanted, earlier=earlier, refused=self._refused, thorough=self._thorough
             )
             yield from plan.segments
 
     def _decoder(self, threads: int) -> PacketDecoder:
-        """Return the decoder of the previous attempt if it has as many threads, else another one."""
+        """Return the decoder of the previous segment if it has as many threads, else another one."""
         if self._flushed is not None and self._flushed[0] == threads:
             (_, decoder), self._flushed = self._flushed, None
             return decoder
@@ -137,7 +139,7 @@ class Decoding:
         for packet in run.missing():
             if not self._thorough:
                 raise DecodeError(_NO_FRAME)
-            yield from self._lose(packet, _NO_FRAME)
+            yield from self._lose(packet, _NO_FRAME, run.wanted)
         yield from self._release(run, everything=True)
 
     def _process(
@@ -151,7 +153,8 @@ class Decoding:
                 if packet not in run.undecodable:
                     if not self._thorough:
                         raise DecodeError("the decoder concealed an error in a frame")
-                    yield from self._lose(packet, "the decoder concealed an error in its frame")
+                    run.damaged = True
+                    yield from self._lose(packet, "the decoder concealed an error in its frame", run.wanted)
             if run.frames:
                 yield from self._release(run)
             if is_inherited(decoder):  # the iteration continues in a process forked after the last yield
@@ -163,17 +166,16 @@ class Decoding:
                 self._missing.discard(packet)
                 yield surface(int(self._frame[packet]))
 
-    def _lose(self, packet: int, reason: str) -> Iterator[Lost]:
-        """Mark the missing frames that depend on a damaged packet as lost."""
-        self.damaged.add(packet)
+    def _lose(self, packet: int, reason: str, among: Container[int]) -> Iterator[Lost]:
+        """Mark the missing frames, among some, that depend on a damaged packet as lost."""
         for victim in damaged_by(self._table, packet).tolist():
-            if victim in self._missing:
+            if victim in self._missing and victim in among:
                 self._missing.discard(victim)
                 yield Lost(int(self._frame[victim]), f"packet {packet} is damaged: {reason}")
 
     def _lose_damaged_packets(self) -> Iterator[Lost]:
         for packet in np.flatnonzero(self._table.damaged).tolist():
-            yield from self._lose(packet, "indexing found it damaged")
+            yield from self._lose(packet, "indexing found it damaged", self._missing)
 
     def _lose_the_rest(self) -> Iterator[Lost]:
         for packet in sorted(self._missing):
@@ -189,6 +191,7 @@ class _DecodingRun:
         wanted: packets whose frames are wanted.
         undecodable: packets that are fed although they cannot be decoded.
         at: the packet fed last.
+        damaged: whether the decoder has reported damage.
         frames: decoded frames that are not delivered yet, in presentation order.
     """
 
@@ -198,6 +201,7 @@ class _DecodingRun:
         self.wanted = set(segment.wanted.tolist())
         self.undecodable = set(packets[undecodable(table, segment)].tolist())
         self.at = int(packets[0])
+        self.damaged = False
         self.frames: deque[DecodedFrame] = deque()
         self._packets: list[int] = packets.tolist()
         self._keys, self._tracked = table.key[packets].tolist(), tracked(table, segment).tolist()

@@ -42,7 +42,7 @@ __all__ = [
 
 
 def verify(source: Source, index: PacketIndex) -> PacketIndex:
-    """Return the index with all packets marked that the CPU decoder finds damaged.
+    """Return the index with the packets marked of all frames that the CPU decoder loses.
 
     Args:
         source: the video.
@@ -56,11 +56,8 @@ def verify(source: Source, index: PacketIndex) -> PacketIndex:
     damaged = table.damaged.copy()
     with parsing(source), contextlib.closing(open_packets(source, index)) as packets:
         decoding = Decoding(index, packets, DecoderPool(idle=1), np.arange(len(index)))
-        lost = {item.number for item in decoding if isinstance(item, Lost)}
-    damaged[list(decoding.damaged)] = True
-    # Packets without a frame although no packet was reported as damaged.
-    unexplained = lost - set(lost_frames(replace(index, packets=replace(table, damaged=damaged))).tolist())
-    damaged[table.frame_packet[list(unexplained)]] = True
+        lost = [item.number for item in decoding if isinstance(item, Lost)]
+    damaged[table.frame_packet[lost]] = True
     return replace(index, packets=replace(table, damaged=damaged), verified=True)
 
 

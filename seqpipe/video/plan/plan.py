@@ -68,7 +68,7 @@ def make_plan(
     wanted: IntArray,
     *,
     earlier: int = 0,
-    damaged: Collection[int] = (),
+    refused: Collection[tuple[int, int]] = (),
     thorough: bool = False,
 ) -> DecodePlan:
     """Return the plan that decodes the fewest packets for the frames of the given packets.
@@ -78,9 +78,11 @@ def make_plan(
         wanted: packet numbers of the wanted frames, in any order, repeats allowed.
         earlier: number of key frames before the nearest one to start at, for streams whose key frames are not true
             random access points.
-        damaged: packets that failed to decode; they are not fed again, and no wanted frame depends on them.
-        thorough: feed all packets, and start a segment at every key frame that wanted frames depend on. Used for
-            damaged streams: their packet headers may be wrong, and a decoder may keep state left by damage.
+        refused: (start of a segment, packet) wherever a decoder raised an error; the packet is not fed again in a
+            segment with that start, and no wanted frame depends on it.
+        thorough: feed all packets, and give each wanted frame the segment that it has when it is wanted alone. Used for
+            damaged streams: their packet headers may be wrong, and what a decoder makes of a packet, even of a key
+            frame, may depend on damage before it.
 
     Returns:
         Segments in file order; each wanted packet is in exactly one of them.
@@ -88,30 +90,42 @@ def make_plan(
     packets = distinct(wanted)
     if not packets.size:
         return DecodePlan(())
-    starts = start_packets(table, packets, earlier)
+    own = _own_starts(table, packets, earlier)
+    if thorough:
+        segments = ((int(start), packets[own == start]) for start in np.unique(own))
+        return DecodePlan(tuple(_segment(table, *segment, refused, thorough=True) for segment in segments))
+    starts = _shared_starts(own)
     # A segment ends where skipping to the next start saves at least one reference frame.
     first = int(starts[0])
     before = np.concatenate([[0], np.cumsum(table.reference[first : int(packets[-1])], dtype=np.int64)])
     saved = before[starts[1:] - first] - before[np.minimum(packets[:-1] + 1, starts[1:]) - first]
-    apart = np.diff(starts) > 0 if thorough else saved > 0
-    ends = [*(np.flatnonzero(apart) + 1).tolist(), packets.size]
+    ends = [*(np.flatnonzero(saved > 0) + 1).tolist(), packets.size]
     return DecodePlan(
         tuple(
-            _segment(table, int(starts[begin]), packets[begin:end], damaged, thorough=thorough)
+            _segment(table, int(starts[begin]), packets[begin:end], refused, thorough=False)
             for begin, end in zip([0, *ends], ends, strict=False)
         )
     )
 
 
 def start_packets(table: PacketTable, packets: IntArray, earlier: int) -> IntArray:
-    """Return the key packet at which decoding starts for each of the given ascending packets."""
+    """Return the key packet at which decoding starts for each of the given ascending packets, decoded together."""
+    return _shared_starts(_own_starts(table, packets, earlier))
+
+
+def _own_starts(table: PacketTable, packets: IntArray, earlier: int) -> IntArray:
+    """Return the key packet at which decoding starts for each packet alone."""
     starts = table.gop[packets]
     back = (table.leads(packets) & ~table.self_contained[packets]).astype(np.int64) + earlier
     for _ in range(int(back.max())):
         step = (back > 0) & (starts > 0)
         starts = np.where(step, table.gop[np.maximum(starts - 1, 0)], starts)
         back -= 1
-    # Where a later packet needs an earlier start, the packets before it share that start.
+    return starts
+
+
+def _shared_starts(starts: IntArray) -> IntArray:
+    """Return the starts where a packet before one that needs an earlier start shares that start."""
     result: IntArray = np.minimum.accumulate(starts[::-1])[::-1]
     return result
 
@@ -136,14 +150,14 @@ def damaged_by(table: PacketTable, packet: int) -> IntArray:
     """Return the packets whose frames are invalid once a packet failed to decode.
 
     For a non-reference frame, that is only itself. For any other, all packets up to the next key packet, and the
-    leading pictures of that one, which are predicted from before it. For a leading picture of HEVC, the leading
-    pictures that follow: no other frames may be predicted from it, and a decode that starts at its key packet skips it.
+    leading pictures of that one, which are predicted from before it. For a leading picture, the leading pictures that
+    follow: no other frames may be predicted from it, and a decode that starts at its key packet does without it.
     """
     if not table.reference[packet]:
         return np.array([packet], dtype=np.int64)
     later_keys = np.flatnonzero(table.key[packet + 1 :])
     end = packet + 1 + int(later_keys[0]) if later_keys.size else len(table)
-    if table.undecodable[packet] or table.self_contained[packet]:
+    if table.leading[packet] or table.undecodable[packet] or table.self_contained[packet]:
         followers: IntArray = np.flatnonzero(table.leads(slice(packet, end))) + packet
         return np.union1d(followers, packet)
     end_leading = packet + 1 + int(later_keys[1]) if later_keys.size > 1 else len(table)
@@ -152,14 +166,14 @@ def damaged_by(table: PacketTable, packet: int) -> IntArray:
 
 
 def _segment(
-    table: PacketTable, start: int, wanted: IntArray, damaged: Collection[int], *, thorough: bool
+    table: PacketTable, start: int, wanted: IntArray, refused: Collection[tuple[int, int]], *, thorough: bool
 ) -> Segment:
     last = int(wanted[-1])
     feed = table.reference[start : last + 1] | thorough
     # Leading reference pictures of H.264 are fed even though they cannot be decoded from here: leaving them out would
     # open a gap in frame_num, which the decoder conceals with made-up frames. HEVC skips its RASL pictures by design.
     feed &= ~(table.undecodable[start : last + 1] & (table.gop[start : last + 1] == start))
-    feed[[packet - start for packet in damaged if start < packet <= last]] = False
+    feed[[packet - start for by, packet in refused if by == start and start < packet <= last]] = False
     feed[wanted - start] = True
     return Segment(np.flatnonzero(feed) + start, wanted)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ _MM: Final = {
     "centimeter": 10.0,
     "meter": 1e3,
 }
+_NO_CHUNK: Final = 2**64 - 1
 
 
 def open_zarr(name: str, key: str | None = None) -> IndexedVolume:
@@ -46,7 +48,7 @@ def open_zarr(name: str, key: str | None = None) -> IndexedVolume:
         packed = name.endswith(".zip") and "://" not in name
         node = zarr.open(zarr.storage.ZipStore(name, mode="r") if packed else name, mode="r")
         image = _image(dict(node.attrs)) if not hasattr(node, "shape") else None
-        array = _array_of(node, image, key, name)
+        array = _with_whole_chunks(_array_of(node, image, key, name))
     except SourceError:
         raise
     except Exception as error:
@@ -61,6 +63,53 @@ def open_zarr(name: str, key: str | None = None) -> IndexedVolume:
         name, "zarr", array.shape, array.dtype, letters, affine, space, notes=notes, header=header
     )
     return IndexedVolume(info, letters, array.__getitem__)
+
+
+def _with_whole_chunks(array: Any) -> Any:
+    """Return the array with chunks that are truncated refused.
+
+    zarr takes an empty shard for a missing one, and the decoder of Blosc reads beyond the end of its input.
+    """
+    import zarr
+    from zarr.storage import StorePath, WrapperStore
+
+    sharding = next(
+        (codec for codec in getattr(array.metadata, "codecs", ()) if hasattr(codec, "index_codecs")), None
+    )
+    is_blosc = sharding is None and any("Blosc" in type(codec).__name__ for codec in array.compressors[-1:])
+
+    class WholeChunks(WrapperStore[Any]):
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            """Return the bytes of a chunk or shard, or a range of them; None for one that is missing."""
+            value = await super().get(key, prototype, byte_range)
+            if value is None:
+                return None
+            if byte_range is not None:
+                size = getattr(byte_range, "suffix", None) or byte_range.end - byte_range.start
+            elif sharding is not None:
+                size = _size_of_shard(value, array, sharding)
+            else:
+                size = int.from_bytes(value[12:16].to_bytes(), "little") if is_blosc else 1
+            if len(value) < size:
+                raise ValueError(f"chunk {key} is truncated: it has {len(value)} of {size} bytes")
+            return value
+
+    store = StorePath(WholeChunks(array.store), array.path)
+    return zarr.Array.from_dict(store, array.metadata.to_dict())
+
+
+def _size_of_shard(shard: Any, array: Any, sharding: Any) -> int:
+    """Return the bytes that the chunks in a shard's index take, with the index; 1 for an index of another form."""
+    if [type(codec).__name__ for codec in sharding.index_codecs] != ["BytesCodec", "Crc32cCodec"]:
+        return 1
+    size = 16 * math.prod(whole // part for whole, part in zip(array.shards, array.chunks, strict=True))
+    behind = size + 4 if sharding.index_location.value == "end" else 0
+    if len(shard) < size + 4:
+        return size + 4
+    begin = len(shard) - behind if behind else 0
+    index = np.frombuffer(shard[begin : begin + size].to_bytes(), "<u8").reshape(-1, 2)
+    stored = index[(index != _NO_CHUNK).any(axis=1)].astype(np.float64)
+    return int(stored.sum(axis=1).max(initial=size + 4 - behind)) + behind
 
 
 def _image(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
