@@ -103,7 +103,7 @@ LAYERS = (
 # library → the only modules in which it is named
 HOMES = {
     "av": ("video",),
-    "torch": ("array", "dali.plugin.pytorch", "torch", "volume.formats.torch_file"),
+    "torch": ("array", "dali.plugin.pytorch", "torch", "volume.formats.array_files"),
     "cupy": ("array", "core.kernel", "flow.nvofa"),
     "nvidia": ("writers.gpu_jpeg",),
     "jax": ("dali.plugin.jax", "dataset.arrays"),
