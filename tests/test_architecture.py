@@ -147,7 +147,6 @@ HOMES = {
     "concurrent.futures": (
         "core.threads",
         "video.engine.read_ahead",
-        "core.interruptible",
         "video.engine.engine",
         "core.workers",
         "pipeline.executor",

@@ -63,14 +63,14 @@ def _of_file(
 
 
 def _of_dicom(labels: LabelFiles, source: Source, like: VolumeInfo | None) -> Structures:
-    if is_structure_set(source):
+    if _is_structure_set(source):
         if like is None:
             raise ParameterError(
                 "contours have no grid of their own",
                 source=source.name,
                 allowed="like=…, the series that they were drawn on",
             )
-        contours = contours_of(source)
+        contours = _contours_of(source)
         wanted = labels.wanted() or {one.name: 0 for one in contours.values()}
         skip = labels.outside == "skip"
         return Structures(
@@ -265,8 +265,8 @@ def _region(read: _Read, labels: tuple[int, ...], box: Box) -> AnyArray:
     return result
 
 
-def _read_contours(contours: Contours, info: VolumeInfo, source: str, skip: bool, box: Box) -> AnyArray:
-    mask: AnyArray = filled(contours, info.affine, info.grid, box, source, skip=skip)
+def _read_contours(contours: _Contours, info: VolumeInfo, source: str, skip: bool, box: Box) -> AnyArray:
+    mask: AnyArray = _filled(contours, info.affine, info.grid, box, source, skip=skip)
     return mask
 
 
@@ -292,7 +292,7 @@ _OUTSIDE: Final = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Contours:
+class _Contours:
     """The contours of one structure.
 
     Attributes:
@@ -304,12 +304,12 @@ class Contours:
     polygons: tuple[FloatArray, ...]
 
 
-def is_structure_set(source: Source) -> bool:
+def _is_structure_set(source: Source) -> bool:
     """Return whether a DICOM file is a structure set."""
     return str(dataset_of(source, ["SOPClassUID"]).get("SOPClassUID", "")) == _STRUCTURES
 
 
-def contours_of(source: Source) -> dict[int, Contours]:
+def _contours_of(source: Source) -> dict[int, _Contours]:
     """Return the structures of a file by the number of their ROI, in its order.
 
     Contours of other types than CLOSED_PLANAR, such as points, fill no voxel and are left out.
@@ -334,11 +334,11 @@ def contours_of(source: Source) -> dict[int, Contours]:
                         allowed="three finite ones for each point",
                     )
                 polygons.setdefault(int(roi.ReferencedROINumber), []).append(points.reshape(-1, 3) * _TO_RAS)
-    return {number: Contours(names.get(number, ""), tuple(found)) for number, found in polygons.items()}
+    return {number: _Contours(names.get(number, ""), tuple(found)) for number, found in polygons.items()}
 
 
-def filled(
-    contours: Contours,
+def _filled(
+    contours: _Contours,
     affine: FloatArray,
     grid: tuple[int, int, int],
     box: Box,
