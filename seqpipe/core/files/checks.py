@@ -23,5 +23,5 @@ def masked_crc32c(data: bytes | memoryview) -> int:
     """Return TFRecord's checksum of bytes: CRC-32C, rotated, plus a constant."""
     import google_crc32c
 
-    crc = google_crc32c.value(bytes(data))
+    crc: int = google_crc32c.value(bytes(data))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
