@@ -105,7 +105,7 @@ LAYERS = (
 # library → the only modules in which it is named
 HOMES = {
     "av": ("video",),
-    "torch": ("array", "dali.plugin.pytorch", "torch", "volume.formats.torch_file"),
+    "torch": ("array", "dali.plugin.pytorch", "torch", "volume.formats.array_files"),
     "cupy": ("array", "core.kernel", "flow.nvofa"),
     "nvidia": ("writers.gpu_jpeg",),
     "jax": ("dali.plugin.jax", "dataset.arrays"),
@@ -149,7 +149,6 @@ HOMES = {
     "concurrent.futures": (
         "core.threads",
         "video.engine.read_ahead",
-        "core.interruptible",
         "video.engine.engine",
         "core.workers",
         "pipeline.executor",

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ..array import INSTALL_HINTS, Array
 from ..errors import BackendError
 from .cached import cached_property
-from .source_text import source_text
+from .native import source_text
 
 __all__ = [
     "CudaSource",

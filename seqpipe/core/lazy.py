@@ -1,4 +1,4 @@
-"""Lazy imports: names of a package whose modules are imported on first access."""
+"""Lazy imports: names of a package whose modules are imported on first access, and optional libraries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["on_demand", "renamed"]
+from ..errors import BackendError
+
+__all__ = ["import_optional", "on_demand", "renamed"]
 
 
 def on_demand(
@@ -46,3 +48,26 @@ def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         raise AttributeError(f"module {package!r} has no attribute {name!r}{instead}")
 
     return missing
+
+
+def import_optional(library: str, extra: str, source: str | None = None, allowed: str | None = None) -> Any:
+    """Import a library that an extra of seqpipe installs.
+
+    Args:
+        library: name of its module.
+        extra: name of the extra.
+        source: what it is needed for, in the message.
+        allowed: what does without it, in the message.
+
+    Raises:
+        BackendError: it is not installed.
+    """
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise BackendError(
+            f"{library.partition('.')[0]} is not installed",
+            source=source,
+            allowed=allowed,
+            advice=f"Install it: pip install 'seqpipe[{extra}]'",
+        ) from error

@@ -13,15 +13,15 @@ import hashlib
 import logging
 import os
 import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
-from .source_text import source_text
 from .whole_file import write_durably
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "load_functions",
     "load_native",
     "native_directory",
+    "source_text",
 ]
 
 COMPILER = "SEQPIPE_CC"
@@ -180,3 +181,22 @@ def _compile(source: bytes, library: Path) -> None:
             said = (getattr(error, "stderr", None) or b"").decode(errors="replace")
             raise OSError(f"{path} fails: {said or error}") from error
         write_durably(library, _with_checksum(built.read_bytes()), 0o644)
+
+
+_INCLUDE: Final = re.compile(r'^#include "(\w+\.(?:cuh|c))"$', re.MULTILINE)
+
+
+def source_text(package: str, name: str, folder: str = "") -> str:
+    """Return a source with its ``#include "…"`` lines replaced by those files, since compilers get no include paths.
+
+    Args:
+        package: the package that holds the file.
+        name: file name of the source.
+        folder: folder below the package, of the file and of those it includes.
+    """
+    from importlib import (
+        resources,  # not at the top: its import is slow, and compiled kernels need none of it
+    )
+
+    text = resources.files(package).joinpath(folder, name).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda match: source_text(package, match[1], folder), text)

@@ -1,4 +1,7 @@
-"""Thread pool that keeps working after the main thread has ended, and stops when the interpreter exits."""
+"""Thread pool that keeps working after the main thread has ended, and stops when the interpreter exits.
+
+While its threads call OpenCV, that uses no threads of its own (:data:`OPENCV`).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from ..errors import BackendError
 from .finalizers import Finalizer
-from .interruptible import InterruptibleFuture
+from .forks import reset_after_fork
 
-__all__ = ["CLOSED_MEANWHILE", "Workers", "submitted"]
+__all__ = ["CLOSED_MEANWHILE", "OPENCV", "InterruptibleFuture", "Workers", "submitted"]
 
 CLOSED_MEANWHILE: Final = "Wait for all threads that read before the reader is closed"
 """Advice for reads that were canceled because the reader was closed."""
@@ -174,3 +177,67 @@ def _next(tasks: _Tasks) -> _Task | None:
         return tasks.get_nowait()
     except Empty:
         return None
+
+
+_POLL_S: Final = 1.0
+
+
+class InterruptibleFuture(Future[ResultT]):
+    """Future that waits in a single C call until it is done, and takes the standard future's lock only then.
+
+    The standard future acquires and releases its lock in Python. A signal handler that raises between the two leaves
+    the lock held, and the thread that computes the result then blocks forever when it sets it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended = False
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
+        self.add_done_callback(_end)
+
+    def result(self, timeout: float | None = None) -> ResultT:
+        """Return the result once it is there; ``timeout`` is ignored while the call is pending."""
+        while not self._ended:
+            try:
+                self._wakeups.get(timeout=_POLL_S)
+            except Empty:  # another waiting thread, or one that was interrupted, consumed the wake-up
+                continue
+        return super().result(timeout)
+
+
+def _end(future: Any) -> None:
+    future._ended = True
+    future._wakeups.put(None)
+
+
+class _OpenCv:
+    """OpenCV's process-wide thread count: 1 while any :meth:`single_threaded` call runs, else the user's setting."""
+
+    def __init__(self) -> None:
+        self._calls = self._threads = 0
+        self._lock = threading.Lock()
+        reset_after_fork(self)
+
+    def single_threaded(self, function: Callable[..., ResultT], *args: Any) -> ResultT:
+        """Call a function while OpenCV uses no threads of its own; return its result."""
+        import cv2
+
+        with self._lock:
+            if self._calls == 0:
+                self._threads = cv2.getNumThreads()
+                cv2.setNumThreads(1)
+            self._calls += 1
+        try:
+            return function(*args)
+        finally:
+            with self._lock:
+                self._calls -= 1
+                if self._calls == 0 and cv2.getNumThreads() == 1:  # else the user changed it meanwhile
+                    cv2.setNumThreads(self._threads)
+
+    def after_fork(self) -> None:
+        """Reset the lock and the count; a thread count of 1 stays, since OpenCV's pool does not survive the fork."""
+        self._lock, self._calls = threading.Lock(), 0
+
+
+OPENCV: Final = _OpenCv()

@@ -18,11 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array, FloatArray
-from ..core.interruptible import InterruptibleFuture
 from ..core.natural_order import natural_order
-from ..core.opencv_threads import OPENCV
 from ..core.param import check_path
-from ..core.workers import Workers
+from ..core.workers import OPENCV, InterruptibleFuture, Workers
 from ..errors import FrameRangeError, ParameterError, SeqpipeError, SourceNotFoundError, UnreadableSourceError
 from ..images import decode_image, image_extensions
 from ..sequence import Sequence

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import FloatArray
-from ..core.opencv_threads import OPENCV
 from ..core.whole_file import replacing
+from ..core.workers import OPENCV
 from ..errors import DamagedSourceError
 from ..flow.cpu import dense_flow
 from ..video.convert.output import OutputSpec

@@ -17,9 +17,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from ..core.lazy import import_optional
 from ..core.param import choice
 from ..core.whole_file import open_new, replacing
-from ..errors import BackendError
 from ..sequence import Sequence
 
 __all__ = ["CACHE_COMPRESSION", "CacheCompression", "DiskCache"]
@@ -150,15 +150,7 @@ def _store(path: Path, data: Any, facts: dict[str, Any]) -> None:
 
 
 def _blosc2() -> Any:
-    try:
-        import blosc2
-    except ImportError as error:
-        raise BackendError(
-            "blosc2 is not installed",
-            allowed="cache_compression='none'",
-            advice="Install it: pip install 'seqpipe[blosc2]'",
-        ) from error
-    return blosc2
+    return import_optional("blosc2", "blosc2", allowed="cache_compression='none'")
 
 
 def _load_lz4(path: Path) -> tuple[Any, dict[str, Any]]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..array import FloatArray, to_numpy
-from ..errors import BackendError, ParameterError
+from ..core.lazy import import_optional
+from ..errors import ParameterError
 from ..sequence import Sequence
 from .reader import VolumeReader
 from .source import AnyArray
@@ -27,10 +28,7 @@ def to_nibabel(volume: Sequence | VolumeReader) -> Any:
         BackendError: nibabel is not installed.
         ParameterError: the value is not a volume with an affine.
     """
-    try:
-        import nibabel
-    except ImportError as error:
-        raise _missing("nibabel", "nibabel") from error
+    nibabel = import_optional("nibabel", "nibabel")
     array, affine = _array_and_affine(volume)
     frames, _, _, _, channels = array.shape
     turned = array.transpose(3, 2, 1, 0, 4)
@@ -46,10 +44,7 @@ def to_sitk(volume: Sequence | VolumeReader) -> Any:
         BackendError: SimpleITK is not installed.
         ParameterError: the value is not a volume with an affine.
     """
-    try:
-        import SimpleITK
-    except ImportError as error:
-        raise _missing("SimpleITK", "sitk") from error
+    itk = import_optional("SimpleITK", "sitk")
     array, affine = _array_and_affine(volume)
     vector = array.shape[-1] > 1
     plain = array if vector else array[..., 0]
@@ -60,7 +55,7 @@ def to_sitk(volume: Sequence | VolumeReader) -> Any:
         axes, spacing, origin = wider, np.append(spacing, 1.0), np.append(origin, 0.0)
     else:
         plain = plain[0]
-    image = SimpleITK.GetImageFromArray(plain, isVector=vector)
+    image = itk.GetImageFromArray(plain, isVector=vector)
     image.SetSpacing(spacing.tolist())
     image.SetOrigin(origin.tolist())
     image.SetDirection(axes.ravel().tolist())
@@ -112,7 +107,3 @@ def _array_and_affine(volume: Sequence | VolumeReader) -> tuple[AnyArray, FloatA
     array = to_numpy(sequence.scaled().data)
     array = array[..., None] if sequence.layout == "DHW" else array
     return array if sequence.layout == "FDHWC" else array[None], sequence.affine
-
-
-def _missing(library: str, extra: str) -> BackendError:
-    return BackendError(f"{library} is not installed", advice=f"Install it: pip install 'seqpipe[{extra}]'")

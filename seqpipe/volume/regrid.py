@@ -201,7 +201,7 @@ def window_of(
 
     def resampled(volume: AnyArray) -> AnyArray:
         work = _smoothed(volume, sigmas) if any(sigmas) else volume
-        values = gather(work, mapping, grid.interp, grid.fill_value, double=True)
+        values: AnyArray = gather(work, mapping, grid.interp, grid.fill_value, double=True)
         return values if work is volume else as_type(values, volume.dtype)
 
     return resampled(data) if data.ndim == 4 else np.stack([resampled(volume) for volume in data])

@@ -61,7 +61,9 @@ class Module:
                 names += [
                     (node.lineno, f"{base}.{alias.name}" if base else alias.name) for alias in node.names
                 ]
-            elif isinstance(node, ast.Call) and _last_name(node.func).endswith("import_module"):
+            elif isinstance(node, ast.Call) and _last_name(node.func).endswith(
+                ("import_module", "import_optional")
+            ):
                 names += [(node.lineno, a.value) for a in node.args[:1] if isinstance(a, ast.Constant)]
         return names
 

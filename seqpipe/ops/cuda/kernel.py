@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...array import Array, address_of, namespace
 from ...core.cached import cached_property
 from ...core.kernel import CudaSource, KernelDevice
-from ...core.source_text import source_text
+from ...core.native import source_text
 from ...errors import ParameterError
 from ..core.blocks import Block
 from ..core.declaration import Declaration

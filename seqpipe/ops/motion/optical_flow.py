@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, device_of, namespace, to_cupy, to_numpy
-from ...core.opencv_threads import OPENCV
 from ...core.threads import parallel_for, threads
+from ...core.workers import OPENCV
 from ...errors import BackendError, ParameterError
 from ...flow.grid import GRIDS
 from ...flow.motion import occlusion

@@ -19,9 +19,7 @@ import numpy as np
 
 from ...array import Array
 from ...core.closing import Closing
-from ...core.interruptible import InterruptibleFuture
-from ...core.opencv_threads import OPENCV
-from ...core.workers import CLOSED_MEANWHILE, Workers
+from ...core.workers import CLOSED_MEANWHILE, OPENCV, InterruptibleFuture, Workers
 from ...errors import BackendError, SeqpipeError
 from ...sequence import Sequence
 from ..convert.paint import HostPainter, Painter, Targets

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...array import BoolArray, IntArray, distinct
 from ...core.cached import cached_property
-from ...core.interruptible import InterruptibleFuture
+from ...core.workers import InterruptibleFuture
 from ..packet_index import PacketIndex, PacketTable
 from ..source.source import Source
 from .request import Outcomes, Request

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core.lazy import import_optional
 from ...errors import BackendError, SeqpipeError, UnreadableSourceError
 from ..source import AnyArray, Source, damaged
 from .start import Start, unpacked
@@ -77,7 +78,7 @@ def header_of(source: Source, *, every_tag: bool = False) -> Any:
         NoPixelsError: the file is sound, and is no image.
         UnreadableSourceError: it is not a DICOM file, or it ends before its pixels.
     """
-    pydicom, found = _pydicom(), []
+    pydicom, found = import_optional("pydicom", "dicom"), []
 
     def at_pixels(tag: Any, _vr: str | None, _length: int) -> bool:
         if tag in _PIXELS:
@@ -103,7 +104,7 @@ def dataset_of(source: Source, tags: list[str] | None = None) -> Any:
     Raises:
         UnreadableSourceError: it is not a DICOM file, or it is damaged.
     """
-    pydicom = _pydicom()
+    pydicom = import_optional("pydicom", "dicom")
     with readable(source.name), _file(source) as file:
         return pydicom.dcmread(file, stop_before_pixels=True, force=_is_bare(source), specific_tags=tags)
 
@@ -151,7 +152,7 @@ def frames_of(source: Source, frames: Seq[int], *, table: bool) -> Iterator[AnyA
         frames: their indices.
         table: whether to apply the modality table of the header.
     """
-    pydicom = _pydicom()
+    pydicom = import_optional("pydicom", "dicom")
     with readable(source.name), _file(source) as file:
         dataset = pydicom.dcmread(file, force=_is_bare(source))
         if "TransferSyntaxUID" not in dataset.file_meta:
@@ -208,13 +209,3 @@ def readable(name: str) -> Iterator[None]:
             source=name,
             advice="Download or copy the file again",
         ) from error
-
-
-def _pydicom() -> Any:
-    try:
-        import pydicom
-    except ImportError as error:
-        raise BackendError(
-            "pydicom is not installed", advice="Install it: pip install 'seqpipe[dicom]'"
-        ) from error
-    return pydicom

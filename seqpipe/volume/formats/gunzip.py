@@ -19,9 +19,12 @@ from ...core.files.content import packing_of, unpack_errors, unpacker
 from ...errors import SourceError, UnreadableSourceError
 from ..source import AnyArray, damaged
 
-__all__ = ["MAX_GIB", "Compression", "check_size", "inflate", "inflate_all", "inflate_start"]
+__all__ = ["LEVEL", "MAX_GIB", "Compression", "check_size", "inflate", "inflate_all", "inflate_start"]
 
 Compression = Literal["gzip", "zlib", "bzip2", "xz"]
+
+LEVEL: Final = 6
+"""Level of compression of the files that are written."""
 
 MAX_GIB: Final = 64.0
 """Largest volume that is read at once, in GiB."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
-from typing import Any
 
 import numpy as np
 
@@ -83,7 +82,8 @@ class ImageStack:
 
 def _decoded(source: Source) -> AnyArray:
     """Decode an image to ``HWC``; colors are RGB."""
-    cv2 = _cv2()
+    import cv2
+
     data = np.frombuffer(source.read([(0, source.size())])[0], dtype=np.uint8)
     try:
         image = decode_pixels(data, cv2.IMREAD_UNCHANGED, source.name)
@@ -92,18 +92,5 @@ def _decoded(source: Source) -> AnyArray:
     return image[..., None] if image.ndim == 2 else image
 
 
-def _channels(image: AnyArray) -> AnyArray:
-    if image.ndim == 2:
-        return image[..., None]
-    order = [2, 1, 0, 3][: image.shape[2]]  # OpenCV decodes to BGR
-    return image if len(order) < 3 else image[..., order]
-
-
 def _describe(image: AnyArray) -> str:
     return f"{'×'.join(map(str, image.shape))} {image.dtype}"
-
-
-def _cv2() -> Any:
-    import cv2
-
-    return cv2

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from ...array import FloatArray
+from ...errors import ParameterError
+from ...sequence import Sequence
 from ..info import VolumeInfo, checked_affine, checked_shape
 from ..source import Source
-from ..space import from_axes
-from .gunzip import Compression
-from .start import Start, unpacked
-from .stored import Storage, StoredVolume, layout_axes
-from .text_header import HEADER_MOST, bad_field, companion_file, numbers, required, whole_numbers
+from ..space import from_axes, to_axes
+from .gunzip import LEVEL, Compression
+from .start import HEADER_MOST, Start, bad_field, companion_file, numbers, required, unpacked, whole_numbers
+from .stored import Storage, StoredVolume, affine_of, frames_of, layout_axes
 
-__all__ = ["open_metaimage"]
+__all__ = ["metaimage_bytes", "open_metaimage"]
 
 _TYPES: Final = {
     "MET_CHAR": "i1",
@@ -142,3 +144,49 @@ def _affine(fields: dict[str, str], count: int, source: str) -> FloatArray:
 
 def _is_true(text: str) -> bool:
     return text.strip().lower() in ("true", "1", "t", "yes")
+
+
+def metaimage_bytes(sequence: Sequence) -> bytes:
+    """Encode a volume as a MetaImage file with its voxels, in LPS; volumes of a series are a fourth axis.
+
+    Raises:
+        ParameterError: MetaImage has no type for the values.
+    """
+    array = frames_of(sequence.scaled())
+    code = array.dtype.str[1:]
+    name = next((name for name, known in _TYPES.items() if known == code), None)
+    if name is None:
+        raise ParameterError(f"MetaImage has no type for {array.dtype}", allowed="integers, float32, float64")
+    frames, *grid, channels = array.shape
+    axes, spacing, origin = to_axes(affine_of(sequence))
+    sizes = [*grid[::-1]]
+    if frames > 1:
+        wider = np.eye(4)
+        wider[:3, :3] = axes
+        axes, spacing, origin, sizes = (
+            wider,
+            np.append(spacing, 1.0),
+            np.append(origin, 0.0),
+            [*sizes, frames],
+        )
+    data = zlib.compress(array.astype("<" + code).tobytes(), LEVEL)
+    lines = [
+        "ObjectType = Image",
+        f"NDims = {len(sizes)}",
+        "BinaryData = True",
+        "BinaryDataByteOrderMSB = False",
+        "CompressedData = True",
+        f"CompressedDataSize = {len(data)}",
+        f"TransformMatrix = {_joined(axes.T.ravel())}",
+        f"Offset = {_joined(origin)}",
+        f"ElementSpacing = {_joined(spacing)}",
+        f"DimSize = {' '.join(map(str, sizes))}",
+        *([f"ElementNumberOfChannels = {channels}"] if channels > 1 else []),
+        f"ElementType = {name}",
+        "ElementDataFile = LOCAL",
+    ]
+    return "\n".join([*lines, ""]).encode() + data
+
+
+def _joined(values: FloatArray) -> str:
+    return " ".join(repr(float(value)) for value in values)

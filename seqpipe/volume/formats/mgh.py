@@ -11,20 +11,20 @@ from typing import Final
 
 import numpy as np
 
-from ...array import FloatArray, to_numpy
+from ...array import FloatArray
 from ...errors import ParameterError, UnreadableSourceError
 from ...sequence import Sequence
 from ..info import VolumeInfo, checked_affine, checked_shape
 from ..source import Source
 from ..space import from_file_order, in_file_order
 from .start import Start
-from .stored import Storage, StoredVolume, layout_axes
+from .stored import Storage, StoredVolume, affine_of, frames_of, layout_axes
 
 __all__ = ["mgh_bytes", "open_mgh"]
 
 _HEADER: Final = 284
 _TYPES: Final = {0: "u1", 1: "i4", 3: "f4", 4: "i2", 10: "u2"}
-_WIDENED: Final = {"b": "u1", "i1": "i2", "u4": "i4", "i8": "i4", "u8": "i4", "f2": "f4", "f8": "f4"}
+_WIDENED: Final = {"i1": "i2", "u4": "i4", "i8": "i4", "u8": "i4", "f8": "f4"}
 _MILLISECONDS: Final = 1e-3
 
 
@@ -104,10 +104,8 @@ def mgh_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> bytes:
     Raises:
         ParameterError: values do not fit an MGH type, or the affine has a shear.
     """
-    array = to_numpy(sequence.scaled().data)
-    array = array[..., None] if sequence.layout == "DHW" else array
-    array = array if sequence.layout == "FDHWC" else array[None]
-    code = _WIDENED.get(array.dtype.str[1:], array.dtype.str[1:]) if array.dtype.kind != "b" else "u1"
+    array = frames_of(sequence.scaled())
+    code = _WIDENED.get(array.dtype.str[1:], array.dtype.str[1:])
     number = next((n for n, known in _TYPES.items() if known == code), None)
     widened = None if number is None else array.astype(">" + code)
     if widened is None or (array.dtype.kind in "iu" and not np.array_equal(widened, array)):
@@ -115,8 +113,7 @@ def mgh_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> bytes:
             f"MGH has no type for these values of {array.dtype}",
             allowed="uint8, uint16, int16, int32, float32, and what fits in these",
         )
-    affine = np.eye(4)[:, [2, 1, 0, 3]] if sequence.affine is None else sequence.affine
-    matrix = in_file_order(affine)
+    matrix = in_file_order(affine_of(sequence))
     spacing = np.linalg.norm(matrix[:3, :3], axis=0)
     axes = matrix[:3, :3] / np.where(spacing > 0, spacing, 1.0)
     if np.abs(axes.T @ axes - np.eye(3)).max() > 1e-4:

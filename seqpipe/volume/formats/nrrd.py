@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import re
 from dataclasses import replace
@@ -10,16 +11,16 @@ from typing import Final
 import numpy as np
 
 from ...array import FloatArray
-from ...errors import UnreadableSourceError
+from ...errors import ParameterError, UnreadableSourceError
+from ...sequence import Sequence
 from ..info import VolumeInfo, checked_affine, checked_shape
 from ..source import Source, damaged, open_source
-from ..space import LPS_TO_RAS, from_file_order
-from .gunzip import Compression, check_size, inflate_all
-from .start import Start, unpacked
-from .stored import Storage, StoredVolume, layout_axes
-from .text_header import HEADER_MOST, bad_field, companion_file, numbers, required, whole_numbers
+from ..space import LPS_TO_RAS, from_file_order, in_file_order
+from .gunzip import LEVEL, Compression, check_size, inflate_all
+from .start import HEADER_MOST, Start, bad_field, companion_file, numbers, required, unpacked, whole_numbers
+from .stored import Storage, StoredVolume, affine_of, frames_of, layout_axes
 
-__all__ = ["open_nrrd"]
+__all__ = ["nrrd_bytes", "open_nrrd"]
 
 _TYPES: Final = {
     "i1": ("signed char", "int8", "int8_t"),
@@ -254,3 +255,38 @@ def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -
             f"the file has {len(values):,} values, and its header states {math.prod(storage.shape):,}",
         )
     return open_source(stored.tobytes())
+
+
+def nrrd_bytes(sequence: Sequence) -> bytes:
+    """Encode a volume as an NRRD file, in LPS; channels and volumes of a series are axes without direction.
+
+    Raises:
+        ParameterError: NRRD has no type for the values.
+    """
+    array = frames_of(sequence.scaled())
+    code = array.dtype.str[1:]
+    if code not in _TYPES:
+        raise ParameterError(f"NRRD has no type for {array.dtype}", allowed="integers, float32, float64")
+    frames, *grid, channels = array.shape
+    matrix = LPS_TO_RAS @ in_file_order(affine_of(sequence))
+    directions = [f"({','.join(repr(float(x)) for x in matrix[:3, axis])})" for axis in range(3)]
+    sizes, kinds = [*grid[::-1]], ["domain"] * 3
+    if channels > 1:
+        sizes, kinds, directions = [channels, *sizes], ["vector", *kinds], ["none", *directions]
+    if frames > 1:
+        sizes, kinds, directions = [*sizes, frames], [*kinds, "time"], [*directions, "none"]
+    lines = [
+        "NRRD0004",
+        "type: " + {"f4": "float", "f8": "double"}.get(code, array.dtype.name),
+        f"dimension: {len(sizes)}",
+        "space: left-posterior-superior",
+        f"sizes: {' '.join(map(str, sizes))}",
+        f"space directions: {' '.join(directions)}",
+        f"kinds: {' '.join(kinds)}",
+        "endian: little",
+        "encoding: gzip",
+        f"space origin: ({','.join(repr(float(x)) for x in matrix[:3, 3])})",
+    ]
+    return "\n".join([*lines, "", ""]).encode() + gzip.compress(
+        array.astype("<" + code).tobytes(), LEVEL, mtime=0
+    )

@@ -33,12 +33,12 @@ _OPENERS: Final = {
     "dicom": ("dicom", "open_file"),
     "mgh": ("mgh", "open_mgh"),
     "analyze": ("analyze", "open_analyze"),
-    "hdf5": ("hdf5", "open_hdf5"),
-    "b2nd": ("blosc2_array", "open_blosc2"),
-    "torch": ("torch_file", "open_torch"),
-    "netcdf": ("by_nibabel", "open_minc1"),
-    **dict.fromkeys(("afni", "ecat", "parrec"), ("by_nibabel", "open_by_nibabel")),
-    **dict.fromkeys(("gipl", "mrc", "vtk"), ("by_simpleitk", "open_by_simpleitk")),
+    "hdf5": ("array_files", "open_hdf5"),
+    "b2nd": ("array_files", "open_blosc2"),
+    "torch": ("array_files", "open_torch"),
+    "netcdf": ("by_library", "open_minc1"),
+    **dict.fromkeys(("afni", "ecat", "parrec"), ("by_library", "open_by_nibabel")),
+    **dict.fromkeys(("gipl", "mrc", "vtk"), ("by_library", "open_by_simpleitk")),
 }
 _READ_PACKED: Final = ("nifti", "npy", "mgh", "analyze")
 """Formats whose readers unpack a compressed stream themselves, only as far as needed."""
@@ -104,7 +104,11 @@ def open_volume(
 
 
 def _open_file(source: Source, series: str | None, key: str | None) -> VolumeSource:
-    from .start import Start, Unpacked  # programs that only test whether a file is a volume do not need it
+    from .start import (  # programs that only test whether a file is a volume do not need it
+        Start,
+        Unpacked,
+        members_of,
+    )
 
     start = Start(source)
     kind = start.kind
@@ -112,8 +116,6 @@ def _open_file(source: Source, series: str | None, key: str | None) -> VolumeSou
         source = Unpacked(source)
         start = Start(source)
     if kind == "zip":
-        from .archive import members_of
-
         members = members_of(source, key)
         if len(members) > 1:
             return open_files(members, series=series)
@@ -271,7 +273,7 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
         or folder.rstrip("/").endswith((".zarr", ".zarr.zip"))
         or any((Path(folder) / name).exists() for name in _ZARR)
     ):
-        from .zarr import open_zarr
+        from .array_files import open_zarr
 
         return open_zarr(folder, key)
     try:

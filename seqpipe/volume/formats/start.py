@@ -1,23 +1,42 @@
-"""Start: the first bytes of a file, decompressed if the file is compressed; and files that are packed as a whole."""
+"""Start: the first bytes of a file, decompressed if the file is compressed; packed files, and text headers."""
 
 from __future__ import annotations
 
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import BinaryIO, Final, cast
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Final, cast
 
+import numpy as np
+
+from ...array import FloatArray
 from ...core.files.content import HEAD, UnpackError, packing_of, unpacked_head, volume_kind
+from ...core.files.npy import member_bytes, reading_zip
+from ...core.natural_order import natural_order
 from ...errors import UnreadableSourceError
 from ..source import Read, Source, Stamp, open_source
 from .gunzip import Compression, inflate_all
 
-__all__ = ["Start", "Unpacked", "as_file", "path_of", "unpacked"]
+__all__ = [
+    "HEADER_MOST",
+    "Start",
+    "Unpacked",
+    "as_file",
+    "bad_field",
+    "companion_file",
+    "members_of",
+    "numbers",
+    "path_of",
+    "required",
+    "unpacked",
+    "whole_numbers",
+]
 
 _MOST_HEAD: Final = 1 << 24
 _FILE_HEAD: Final = 16
@@ -154,3 +173,136 @@ def as_file(source: Source, ending: str) -> Iterator[str]:
 def path_of(source: Source) -> str | None:
     """Return the path of a file, packed or not; None for other sources."""
     return source.packed.path if isinstance(source, Unpacked) else source.path
+
+
+# ---------------------------------------------------------------------- ZIP archives
+
+_SHOWN: Final = 10
+
+
+def members_of(source: Source, key: str | None) -> list[Source]:
+    """Return the file in a ZIP archive, or all of its DICOM files.
+
+    Args:
+        source: the archive.
+        key: path of the file in the archive; by default the only one, or all DICOM files.
+
+    Raises:
+        UnreadableSourceError: the file does not exist, or there are several that are no DICOM series.
+        DamagedSourceError: the archive is damaged.
+    """
+    with reading_zip(source.name), zipfile.ZipFile(source.for_demuxer()) as archive:
+        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        names = natural_order(entry.filename for entry in entries if not _hidden(entry.filename))
+        chosen = [name for name in names if key is None or name == key]
+        if len(chosen) > 1:
+            with archive.open(chosen[0]) as file:
+                first = volume_kind(file.read(HEAD))
+            if first == "dicom":
+                return [_member(source, name) for name in chosen]
+    if len(chosen) == 1:
+        return [_member(source, chosen[0])]
+    what = f"the archive holds {len(names)} files" if key is None else f"the archive has no file {key!r}"
+    raise UnreadableSourceError(
+        what,
+        source=source.name,
+        allowed=_several(names) or "an archive with a file",
+        advice="Name one with key=…, or archive.zip::name; unpack pairs of a header and its voxels",
+    )
+
+
+def _member(source: Source, name: str) -> Source:
+    def load() -> bytes:
+        with reading_zip(source.name), zipfile.ZipFile(source.for_demuxer()) as archive:
+            return bytes(member_bytes(archive, name, source.name))
+
+    return Unpacked(source, load, f"{source.name}::{name}")
+
+
+def _hidden(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return any(part.startswith(".") or part == "__MACOSX" for part in parts)
+
+
+def _several(names: Seq[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+# ---------------------------------------------------------------------- text headers: NRRD, MetaImage
+
+HEADER_MOST: Final = 1 << 20
+"""Maximum size of a text header in bytes."""
+
+
+def required(fields: Mapping[str, str], name: str, source: str) -> str:
+    """Return the text of a field.
+
+    Raises:
+        UnreadableSourceError: the header does not have the field.
+    """
+    if name not in fields:
+        raise UnreadableSourceError(
+            f"the header has no field {name!r}",
+            source=source,
+            advice="The file is damaged or truncated: fetch it again",
+        )
+    return fields[name]
+
+
+def bad_field(name: str, value: str, allowed: str, source: str) -> UnreadableSourceError:
+    """Return the error for an invalid value of a field."""
+    return UnreadableSourceError(f"the header's field {name!r} is {value!r}", source=source, allowed=allowed)
+
+
+def numbers(name: str, value: str, count: int | None, source: str) -> FloatArray:
+    """Parse the numbers of a field.
+
+    Raises:
+        UnreadableSourceError: their count differs from ``count``, or one is not a number.
+    """
+    values = _parsed(float, name, value, count, source)
+    return np.array(values, dtype=np.float64)
+
+
+def whole_numbers(name: str, value: str, count: int | None, source: str) -> tuple[int, ...]:
+    """Parse the integers of a field.
+
+    Raises:
+        UnreadableSourceError: their count differs from ``count``, or one is not a number.
+    """
+    return tuple(_parsed(int, name, value, count, source))
+
+
+def _parsed(kind: Callable[[str], Any], name: str, value: str, count: int | None, source: str) -> list[Any]:
+    try:
+        parts = [kind(part) for part in value.split()]
+    except ValueError:
+        parts = []
+    if not parts or (count is not None and len(parts) != count):
+        raise bad_field(name, value, "numbers" if count is None else f"{count} numbers", source)
+    return parts
+
+
+def companion_file(source: Source, name: str) -> Source:
+    """Open the voxel file that a header names, relative to the header's folder.
+
+    Raises:
+        UnreadableSourceError: the header was not opened by a path, or names a folder.
+        SourceNotFoundError: the file does not exist.
+    """
+    path = path_of(source)
+    if path is None:
+        raise UnreadableSourceError(
+            f"the voxels are in the separate file {name!r}",
+            source=source.name,
+            advice="Open the header by its path",
+        )
+    file = Path(path).parent / name
+    if file.is_dir():  # a name that damage left empty, for example
+        raise UnreadableSourceError(
+            f"the header names {name!r} as the file of its voxels, which is a folder",
+            source=source.name,
+            advice="Write the name of the voxel file into the header",
+        )
+    return open_source(os.fspath(file))

@@ -9,12 +9,14 @@ from io import RawIOBase
 
 import numpy as np
 
+from ...array import FloatArray, to_numpy
 from ...errors import SourceError
+from ...sequence import Sequence
 from ..info import VolumeInfo
 from ..source import AnyArray, Box, Source, chosen_times, damaged
 from .gunzip import Compression, check_size, inflate, inflate_start
 
-__all__ = ["Storage", "StoredVolume", "layout_axes"]
+__all__ = ["Storage", "StoredVolume", "affine_of", "frames_of", "layout_axes"]
 
 _WORTH_STOPPING = 0.6
 """Fraction of a stream up to which zlib, which can stop early, is faster than libdeflate on the whole stream."""
@@ -200,3 +202,18 @@ def layout_axes(kinds: str) -> tuple[int | None, ...]:
     """
     layout = "FDHWC" if "F" in kinds else "DHWC"
     return tuple(kinds.index(letter) if letter in kinds else None for letter in layout)
+
+
+def frames_of(sequence: Sequence) -> AnyArray:
+    """Return the stored values of a volume to write, ``FDHWC``; bool as uint8 and float16 as float32."""
+    array = to_numpy(sequence.data)
+    array = array[..., None] if sequence.layout == "DHW" else array
+    array = array if sequence.layout == "FDHWC" else array[None]
+    kept = {np.dtype(np.bool_): np.uint8, np.dtype(np.float16): np.float32}.get(array.dtype, array.dtype)
+    return array.astype(kept, copy=False)
+
+
+def affine_of(sequence: Sequence) -> FloatArray:
+    """Return the affine of a volume to write: that of 1 mm and RAS where it has none."""
+    result: FloatArray = np.eye(4)[:, [2, 1, 0, 3]] if sequence.affine is None else sequence.affine
+    return result

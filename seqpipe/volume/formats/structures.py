@@ -1,4 +1,9 @@
-"""Structures of :class:`LabelFiles`: masks of files, segments, contours and regions on one grid."""
+"""Structures of :class:`LabelFiles`: masks of files, segments, contours and regions on one grid.
+
+Contours are those of DICOM RT structure sets, read by pydicom. A voxel belongs to a structure if its center is inside
+of an odd number of the structure's closed contours in its slice (DICOM PS3.3, C.8.8.6.3: holes are contours inside of
+others, or keyholes).
+"""
 
 from __future__ import annotations
 
@@ -6,20 +11,20 @@ from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from ...array import FloatArray
 from ...errors import ParameterError, UnreadableSourceError
 from ...sequence import scaled_values
 from ..info import VolumeInfo
 from ..regrid import grid_of, resampled_window
 from ..source import AnyArray, Box, Source, VolumeSource, open_source
-from .dicom_file import header_of, is_dicom
+from .dicom_file import dataset_of, header_of, is_dicom
 from .dicom_seg import is_segmentation, overlapping, segmentation_of
 from .indexed import IndexedVolume, info_of_array
 from .label_files import LabelFiles, Overlap
-from .rt_struct import Contours, contours_of, filled, is_structure_set
 
 __all__ = ["Structures", "open_labels"]
 
@@ -58,14 +63,14 @@ def _of_file(
 
 
 def _of_dicom(labels: LabelFiles, source: Source, like: VolumeInfo | None) -> Structures:
-    if is_structure_set(source):
+    if _is_structure_set(source):
         if like is None:
             raise ParameterError(
                 "contours have no grid of their own",
                 source=source.name,
                 allowed="like=…, the series that they were drawn on",
             )
-        contours = contours_of(source)
+        contours = _contours_of(source)
         wanted = labels.wanted() or {one.name: 0 for one in contours.values()}
         skip = labels.outside == "skip"
         return Structures(
@@ -260,8 +265,8 @@ def _region(read: _Read, labels: tuple[int, ...], box: Box) -> AnyArray:
     return result
 
 
-def _read_contours(contours: Contours, info: VolumeInfo, source: str, skip: bool, box: Box) -> AnyArray:
-    mask: AnyArray = filled(contours, info.affine, info.grid, box, source, skip=skip)
+def _read_contours(contours: _Contours, info: VolumeInfo, source: str, skip: bool, box: Box) -> AnyArray:
+    mask: AnyArray = _filled(contours, info.affine, info.grid, box, source, skip=skip)
     return mask
 
 
@@ -276,3 +281,130 @@ def _info_of(like: Any, open_volume: Callable[[Any], VolumeSource]) -> VolumeInf
 
 def _own_info(source: str, grid: tuple[int, int, int], affine: Any) -> VolumeInfo:
     return info_of_array(source, "dicom-seg", grid, np.uint8, "DHW", affine, "dicom")
+
+
+# ---------------------------------------------------------------------- RT structure sets
+
+_STRUCTURES: Final = "1.2.840.10008.5.1.4.1.1.481.3"
+_TO_RAS: Final = np.array([-1.0, -1.0, 1.0])
+_OUT_OF_PLANE: Final = 0.5
+_OUTSIDE: Final = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class _Contours:
+    """The contours of one structure.
+
+    Attributes:
+        name: its name.
+        polygons: points of each closed contour, float64 (n, 3), in mm, RAS+.
+    """
+
+    name: str
+    polygons: tuple[FloatArray, ...]
+
+
+def _is_structure_set(source: Source) -> bool:
+    """Return whether a DICOM file is a structure set."""
+    return str(dataset_of(source, ["SOPClassUID"]).get("SOPClassUID", "")) == _STRUCTURES
+
+
+def _contours_of(source: Source) -> dict[int, _Contours]:
+    """Return the structures of a file by the number of their ROI, in its order.
+
+    Contours of other types than CLOSED_PLANAR, such as points, fill no voxel and are left out.
+
+    Raises:
+        UnreadableSourceError: it is damaged.
+    """
+    dataset = dataset_of(source)
+    names = {
+        int(one.ROINumber): str(one.get("ROIName", ""))
+        for one in dataset.get("StructureSetROISequence") or []
+    }
+    polygons: dict[int, list[FloatArray]] = {number: [] for number in names}
+    for roi in dataset.get("ROIContourSequence") or []:
+        for contour in roi.get("ContourSequence") or []:
+            if str(contour.get("ContourGeometricType", "")).startswith("CLOSED"):
+                points = np.array(contour.ContourData, dtype=np.float64)
+                if len(points) % 3 or not np.isfinite(points).all():
+                    raise UnreadableSourceError(
+                        f"a contour of {names.get(int(roi.ReferencedROINumber))!r} has {len(points)} numbers",
+                        source=source.name,
+                        allowed="three finite ones for each point",
+                    )
+                polygons.setdefault(int(roi.ReferencedROINumber), []).append(points.reshape(-1, 3) * _TO_RAS)
+    return {number: _Contours(names.get(number, ""), tuple(found)) for number, found in polygons.items()}
+
+
+def _filled(
+    contours: _Contours,
+    affine: FloatArray,
+    grid: tuple[int, int, int],
+    box: Box,
+    source: str,
+    *,
+    skip: bool = False,
+) -> AnyArray:
+    """Return the voxels of a structure in a window of a grid: bool ``DHW``.
+
+    Args:
+        contours: the structure.
+        affine: affine of the grid.
+        grid: slices, rows and columns.
+        box: the window.
+        source: name of the file, for messages.
+        skip: whether to leave out contours outside of the grid.
+
+    Raises:
+        UnreadableSourceError: a contour is outside of the grid, or not in a plane of its slices.
+    """
+    inverse, mask = np.linalg.inv(affine), np.zeros(box.shape, np.bool_)
+    for points in contours.polygons:
+        voxels = points @ inverse[:3, :3].T + inverse[:3, 3]
+        depth = float(voxels[:, 0].mean())
+        if np.abs(voxels[:, 0] - depth).max() > _OUT_OF_PLANE:
+            raise UnreadableSourceError(
+                f"a contour of {contours.name!r} goes through "
+                f"{np.ptp(voxels[:, 0]) + 1:.0f} slices of the image",
+                source=source,
+                allowed="contours in the planes of the slices",
+                advice="Give the series that they were drawn on as like=…, and resample the labels",
+            )
+        low, high = voxels[:, 1:].min(axis=0), voxels[:, 1:].max(axis=0)
+        size = np.array(grid[1:])
+        if (
+            not -_OUTSIDE <= depth <= grid[0] - _OUTSIDE
+            or (high < -_OUTSIDE).any()
+            or (low > size - _OUTSIDE).any()
+        ):
+            if skip:
+                continue
+            raise UnreadableSourceError(
+                f"a contour of {contours.name!r} is outside of the image, around "
+                f"{', '.join(f'{x:.1f}' for x in points.mean(axis=0))} mm",
+                source=source,
+                allowed="contours inside of the image",
+                advice="Give the series that they were drawn on as like=…, or outside='skip'",
+            )
+        plane = min(max(round(depth), 0), grid[0] - 1) - box.d[0]
+        if 0 <= plane < box.shape[0]:
+            mask[plane] ^= _inside(voxels[:, 1:] - np.array(box.start[1:]), box.shape[1:])
+    return mask
+
+
+def _inside(polygon: FloatArray, shape: tuple[int, ...]) -> AnyArray:
+    """Return the pixels whose centers are inside of a polygon of (row, column) points, by the even-odd rule.
+
+    Each edge turns all pixels to the right of it, in the rows whose centers it crosses; rows are half-open.
+    """
+    turns = np.zeros((shape[0], shape[1] + 1), np.bool_)
+    for (h0, w0), (h1, w1) in zip(polygon, np.roll(polygon, -1, axis=0), strict=True):
+        if h0 == h1:
+            continue
+        low, high = min(h0, h1), max(h0, h1)
+        rows = np.arange(max(0, int(np.ceil(low))), min(shape[0], int(np.ceil(high))))
+        crossings = w0 + (rows - h0) * ((w1 - w0) / (h1 - h0))
+        turns[rows, np.clip(np.ceil(crossings), 0, shape[1]).astype(int)] ^= True
+    result: AnyArray = np.logical_xor.accumulate(turns[:, :-1], axis=1)
+    return result

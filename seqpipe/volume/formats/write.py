@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import struct
-import zlib
 from collections.abc import Sequence as Seq
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +17,12 @@ from ...errors import OutputError, ParameterError, described_type
 from ...parts import Part
 from ...sequence import Sequence
 from ..space import in_file_order
+from .gunzip import LEVEL
+from .metaimage import metaimage_bytes
 from .mgh import mgh_bytes
 from .nifti import SECONDS, TYPES
-from .write_text import metaimage_bytes, nrrd_bytes
+from .nrrd import nrrd_bytes
+from .stored import affine_of, frames_of
 
 __all__ = ["ENDINGS", "content", "nifti_bytes", "quaternion_of", "save"]
 
@@ -35,7 +37,6 @@ _SECOND: Final = 8
 _LENGTH_UNITS: Final = 0x07
 _TIME_UNITS: Final = 0x38
 _SQUARE: Final = 1e-4
-_LEVEL: Final = 6
 
 
 def save(
@@ -115,14 +116,8 @@ def nifti_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> byte
     Raises:
         ParameterError: NIfTI does not support the dtype.
     """
-    array = to_numpy(sequence.data)
-    if sequence.layout == "DHW":
-        array = array[..., None]
-    if sequence.layout != "FDHWC":
-        array = array[None]
-    if array.dtype == np.float16:
-        array = array.astype(np.float32)
-    array = array.astype(np.uint8) if array.dtype == np.bool_ else array.astype(array.dtype.newbyteorder("<"))
+    array = frames_of(sequence)
+    array = array.astype(array.dtype.newbyteorder("<"))
     frames, *grid, channels = array.shape
     colors = channels in _COLORS and array.dtype == np.uint8
     code = _COLORS[channels] if colors else _CODES.get(array.dtype.newbyteorder("="))
@@ -136,9 +131,8 @@ def nifti_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> byte
     if channels > 1 and not colors:
         dim.append(channels)
         array = np.moveaxis(array, -1, 0)
-    affine = np.eye(4)[:, [2, 1, 0, 3]] if sequence.affine is None else sequence.affine
     bits = array.dtype.itemsize * 8 * (channels if colors else 1)
-    header = _header(dim, code, bits, in_file_order(affine), sequence, time_step_s)
+    header = _header(dim, code, bits, in_file_order(affine_of(sequence)), sequence, time_step_s)
     return header + array.tobytes()
 
 
@@ -248,10 +242,6 @@ def _cut(text: str, size: int) -> bytes:
 
 
 def _gzip(data: bytes) -> bytes:
-    """Compress to a gzip stream, by libdeflate if it is installed."""
-    try:
-        import deflate
-    except ImportError:
-        stream = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
-        return stream.compress(data) + stream.flush()
-    return bytes(deflate.gzip_compress(data, _LEVEL))
+    import deflate
+
+    return bytes(deflate.gzip_compress(data, LEVEL))

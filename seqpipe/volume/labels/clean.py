@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ...array import to_numpy
+from ...core.lazy import import_optional
 from ...core.param import Param
-from ...errors import BackendError, ParameterError
+from ...errors import ParameterError
 from ...sequence import Sequence
 from ..source import AnyArray
 
-__all__ = ["fill_holes", "keep_largest", "ndimage_of", "remove_small", "to_labels", "to_regions"]
+__all__ = ["fill_holes", "keep_largest", "remove_small", "to_labels", "to_regions"]
 
 _CONNECTIVITY = Param(
     name="connectivity", doc="1: voxels that share a face are neighbors; 2: an edge; 3: a corner", lo=1, hi=3
@@ -82,7 +83,7 @@ def fill_holes(labels: Sequence, classes: Iterable[int] | None = None, *, by_sli
         ParameterError: the labels are not integers of one channel.
         BackendError: SciPy is not installed.
     """
-    ndimage, data, numbers = ndimage_of(), *_checked(labels, classes)
+    ndimage, data, numbers = import_optional("scipy.ndimage", "scipy"), *_checked(labels, classes)
     for number in numbers:
         mask = data == number
         planes = mask if by_slice else mask[None]
@@ -130,24 +131,9 @@ def to_labels(regions: Sequence, labels: Iterable[int], *, least: float = 0.5) -
     return replace(regions, data=result[..., None]).of_kind("labels")
 
 
-def ndimage_of() -> Any:
-    """Return ``scipy.ndimage``.
-
-    Raises:
-        BackendError: SciPy is not installed.
-    """
-    try:
-        from scipy import ndimage
-    except ImportError as error:
-        raise BackendError(
-            "SciPy is not installed", advice="Install it: pip install 'seqpipe[scipy]'"
-        ) from error
-    return ndimage
-
-
 def _cleaned(labels: Sequence, classes: Iterable[int] | None, connectivity: int, wanted: Any) -> Sequence:
     """Return labels with the components of each class that are wanted, by their numbers of voxels."""
-    ndimage, data, numbers = ndimage_of(), *_checked(labels, classes)
+    ndimage, data, numbers = import_optional("scipy.ndimage", "scipy"), *_checked(labels, classes)
     around = ndimage.generate_binary_structure(3, _CONNECTIVITY.check(connectivity))
     spacing = labels.spacing_mm or (1.0, 1.0, 1.0)
     for number in numbers:

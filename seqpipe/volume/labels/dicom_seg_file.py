@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...array import to_numpy
+from ...core.lazy import import_optional
 from ...core.natural_order import natural_order
 from ...core.whole_file import replacing
-from ...errors import BackendError, OutputError, ParameterError, UnreadableSourceError
+from ...errors import OutputError, ParameterError, UnreadableSourceError
 from ...sequence import Sequence
 from ..reader import VolumeReader
 
@@ -88,14 +89,7 @@ def _packages(path: str) -> tuple[Any, Any]:
     Raises:
         BackendError: highdicom, which needs pydicom, is not installed.
     """
-    try:
-        import highdicom
-        import pydicom
-    except ImportError as error:
-        raise BackendError(
-            "highdicom is not installed", source=path, advice="Install it: pip install 'seqpipe[highdicom]'"
-        ) from error
-    return highdicom, pydicom
+    return import_optional("highdicom", "highdicom", path), import_optional("pydicom", "highdicom", path)
 
 
 def _segments(highdicom: Any, names: Iterable[str]) -> list[Any]:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ...array import to_numpy
+from ...core.lazy import import_optional
 from ...core.whole_file import write_durably
 from ...errors import OutputError, ParameterError
 from ...sequence import Sequence
 from ..reader import VolumeReader
 from ..source import AnyArray
 from ..space import grids_agree
-from .clean import ndimage_of
 
 __all__ = ["LabelMeasures", "measure", "write_table"]
 
@@ -177,7 +177,7 @@ def _surface_distances(
     one: AnyArray, other: AnyArray, spacing: tuple[float, ...]
 ) -> tuple[AnyArray, AnyArray]:
     """Return the distance in mm of each voxel of one surface to the other, and back; in the box of both."""
-    ndimage = ndimage_of()
+    ndimage = import_optional("scipy.ndimage", "scipy")
     spans = []
     for axis in range(3):
         hits = np.flatnonzero((one | other).any(axis=tuple(n for n in range(3) if n != axis)))

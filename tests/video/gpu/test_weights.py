@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from seqpipe.core.kernel import CudaSource
-from seqpipe.core.source_text import source_text
+from seqpipe.core.native import source_text
 from seqpipe.video.convert.chroma import ChromaAxis
 from seqpipe.video.convert.geometry import Stretch
 from seqpipe.video.cuda.conversion import FilterAxis, filter_axis

@@ -1,4 +1,4 @@
-"""MINC, AFNI, PAR/REC and ECAT, by the package nibabel."""
+"""MINC, AFNI, PAR/REC and ECAT by the package nibabel; legacy VTK images, GIPL and MRC by SimpleITK."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...errors import BackendError, UnreadableSourceError
-from ..source import Source
-from ..space import from_file_order
+from ...core.lazy import import_optional
+from ...errors import UnreadableSourceError
+from ..source import AnyArray, Source
+from ..space import from_axes, from_file_order
 from .indexed import IndexedVolume, info_of_array, library_errors
-from .start import Start, path_of
+from .start import Start, as_file, path_of
 
-__all__ = ["open_by_nibabel", "open_minc1", "open_minc2"]
+__all__ = ["open_by_nibabel", "open_by_simpleitk", "open_minc1", "open_minc2"]
 
 _MINC_AXES: Final = {"time": "F", "vector_dimension": "C"}
 
@@ -23,7 +24,7 @@ _MINC_AXES: Final = {"time": "F", "vector_dimension": "C"}
 def open_minc1(source: Source, start: Start) -> IndexedVolume:
     """Open a MINC 1 file: NetCDF; see :func:`open_minc2`."""
     del start
-    _nibabel(source)
+    import_optional("nibabel", "nibabel", source.name)
     from nibabel.externals.netcdf import netcdf_file
     from nibabel.minc1 import Minc1File
 
@@ -40,7 +41,7 @@ def open_minc2(source: Source) -> IndexedVolume:
         UnreadableSourceError: nibabel cannot read it.
         BackendError: nibabel is not installed.
     """
-    _nibabel(source)
+    import_optional("nibabel", "nibabel", source.name)
     import h5py
     from nibabel.minc2 import Minc2File
 
@@ -74,7 +75,7 @@ def open_by_nibabel(source: Source, start: Start) -> IndexedVolume:
         BackendError: nibabel is not installed.
     """
     kind, path = start.kind or "", path_of(source)
-    nibabel = _nibabel(source)
+    nibabel = import_optional("nibabel", "nibabel", source.name)
     if path is None:
         raise UnreadableSourceError(
             "the voxels are in a separate file", source=source.name, advice="Open the header by its path"
@@ -95,13 +96,38 @@ def open_by_nibabel(source: Source, start: Start) -> IndexedVolume:
     return IndexedVolume(info, letters, lambda cut: image.dataobj[cut], (source,))
 
 
-def _nibabel(source: Source) -> Any:
-    try:
-        import nibabel
-    except ImportError as error:
-        raise BackendError(
-            "nibabel is not installed",
-            source=source.name,
-            advice="Install it: pip install 'seqpipe[nibabel]'",
-        ) from error
-    return nibabel
+def open_by_simpleitk(source: Source, start: Start) -> IndexedVolume:
+    """Open a VTK, GIPL or MRC file; its voxels are in memory from the first read on.
+
+    Raises:
+        UnreadableSourceError: SimpleITK cannot read it.
+        BackendError: SimpleITK is not installed.
+    """
+    itk = import_optional("SimpleITK", "sitk", source.name)
+    kind = start.kind or ""
+    kept: dict[str, AnyArray] = {}
+    reader = itk.ImageFileReader()
+
+    def window(cut: tuple[slice, ...]) -> Any:
+        if "voxels" not in kept:
+            with as_file(source, f".{kind}") as path:
+                kept["voxels"] = itk.GetArrayFromImage(itk.ReadImage(path))
+        return kept["voxels"][cut]
+
+    with library_errors(source, "SimpleITK"), as_file(source, f".{kind}") as path:
+        reader.SetFileName(path)
+        reader.ReadImageInformation()
+        size, channels, count = reader.GetSize(), reader.GetNumberOfComponents(), reader.GetDimension()
+        small = itk.Image([1] * count, reader.GetPixelID(), channels)
+        dtype = itk.GetArrayViewFromImage(small).dtype
+        matrix, origin = np.eye(3), np.zeros(3)
+        space = min(count, 3)
+        axes = np.array(reader.GetDirection()).reshape(count, count) * reader.GetSpacing()
+        matrix[:space, :space] = axes[:space, :space]
+        origin[:space] = reader.GetOrigin()[:space]
+    letters = "FDHW"[4 - count :] + ("C" if channels > 1 else "")
+    shape = (*size[::-1], *([channels] if channels > 1 else []))
+    info = info_of_array(
+        source.name, kind, shape, dtype, letters, from_axes(matrix, origin, lps=True), "itk", compressed=True
+    )
+    return IndexedVolume(info, letters, window, (source,), kept.clear)
