@@ -21,6 +21,7 @@ from seqpipe.cli import main
 from seqpipe.cli.terminal.options import option, sentence
 from seqpipe.core.param import Param, choice
 from seqpipe.sampling.params import FPS, SEQUENCE_LENGTH
+from tests.support.deep import combined, deep
 from tests.support.media import made
 
 from .written import lines
@@ -89,16 +90,17 @@ def test_errors_stand_above_the_bar(tmp_path, command):
     assert "ing " not in error.partition("Error: ")[0]
 
 
-def test_progress_is_silent_elsewhere(tmp_path):
-    command = [*PROGRAM, "export", str(made("h264")), "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+def test_progress_is_silent_elsewhere(run, tmp_path):
+    done = run("export", made("h264"), "--out", tmp_path)
     assert "Exporting" not in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("command", [["index", "--json"], ["export", "--num", "1", "--out", "o"]])
+@pytest.mark.parametrize(
+    ("command", "closed"),
+    combined([["index", "--json"], ["export", "--num", "1", "--out", "o"]], ["2>&-", "<&- >&- 2>&-"]),
+)
 def test_streams_may_be_closed(tmp_path, closed, command):
     """A service that closes them got 1 for every command, and its first file the number of its messages."""
     done = subprocess.run(
@@ -113,7 +115,8 @@ def test_streams_may_be_closed(tmp_path, closed, command):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize(
-    "command", [["probe"], ["probe", "--json"], ["export", "--out", "o", "--json"], ["--help"]]
+    "command",
+    [["export", "--out", "o", "--json"], ["--help"], deep(["probe"]), deep(["probe", "--json"])],
 )
 def test_results_that_stdout_does_not_take_are_an_error_without_a_traceback(tmp_path, command):
     arguments = [sys.executable, "-m", "seqpipe", *command, str(made("h264"))]
@@ -124,7 +127,7 @@ def test_results_that_stdout_does_not_take_are_an_error_without_a_traceback(tmp_
     assert (done.returncode, done.stderr) == (1, "Error: cannot write to stdout (No space left on device).\n")
 
 
-@pytest.mark.parametrize("command", [["export", "--help"], ["export", "--dry-run", "--out", "o"]])
+@pytest.mark.parametrize("command", [["export", "--dry-run", "--out", "o"], deep(["export", "--help"])])
 def test_letters_that_the_users_encoding_does_not_have_are_escaped(tmp_path, command):
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(

@@ -12,6 +12,7 @@ from seqpipe import Sequence
 from seqpipe.cli.job.record import OptionDigests, RecordEntry, internal_path, read_entries, record_options
 from seqpipe.errors import OutputError
 from seqpipe.volume import save
+from tests.support.deep import deep
 from tests.support.media import made
 
 from .written import files
@@ -27,18 +28,21 @@ def export(run, out, *options):
     return run("export", made("h264"), "--out", out, "--num", 6, *options).stderr
 
 
-@pytest.mark.parametrize("manifest", [False, True])
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "named", "manifest"),
     [
-        (["--size", "32x24"], "--size was not given and is 32x24"),
-        (["--quality", 20], "--quality was not given and is 20"),
-        (["--crop", "8:8:64:48"], "--crop was not given and is 8:8:64:48"),
-        (["--max-side", 40], "--max-side was not given and is 40"),
-        (["--num", 5], "--num was 6 and is 5"),
-        (["--start", "10f"], "--start was not given and is 10f"),
-        (["--format", "png"], "--format was jpg and is png"),
-        (["--num", 5, "--dtype", "uint16", "--format", "png"], "--num was 6 and is 5, --dtype was uint8 and"),
+        (["--size", "32x24"], "--size was not given and is 32x24", True),
+        (["--quality", 20], "--quality was not given and is 20", False),
+        deep(["--crop", "8:8:64:48"], "--crop was not given and is 8:8:64:48", True),
+        deep(["--max-side", 40], "--max-side was not given and is 40", False),
+        (["--num", 5], "--num was 6 and is 5", False),
+        deep(["--start", "10f"], "--start was not given and is 10f", True),
+        deep(["--format", "png"], "--format was jpg and is png", False),
+        (
+            ["--num", 5, "--dtype", "uint16", "--format", "png"],
+            "--num was 6 and is 5, --dtype was uint8 and",
+            True,
+        ),
     ],
     ids=str,
 )

@@ -21,6 +21,7 @@ from seqpipe.video.index.cache import save_index
 from seqpipe.video.index.open import IndexOptions, open_index
 from seqpipe.video.source.source import open_source
 from tests.support.datasets import clips, files, gist, gists
+from tests.support.deep import deep
 from tests.support.media import made
 
 
@@ -126,7 +127,7 @@ def test_an_epoch_that_is_under_way_can_be_pickled(batch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
-@pytest.mark.parametrize("way", ["plain", "computed"])
+@pytest.mark.parametrize("way", [deep("plain"), "computed"])
 def test_a_forked_process_goes_on_with_threads_of_its_own(way):
     program = """
 import os, sys, warnings
@@ -161,7 +162,7 @@ os._exit(0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
-@pytest.mark.parametrize("way", ["frames", "stream", "walk", "jump", "nothing"])
+@pytest.mark.parametrize("way", ["stream", "jump", *map(deep, ["frames", "walk", "nothing"])])
 def test_a_forked_process_waits_for_no_threads_of_a_decoder_that_is_its_parents(way):
     """As a loader's workers have a video that their parent has read from: each of these waited for ever."""
     program = """

@@ -16,6 +16,7 @@ from seqpipe.video.convert.color import resolve
 from seqpipe.video.convert.converter import Converter
 from seqpipe.video.convert.surface import Surface
 from tests.support import media
+from tests.support.deep import combined
 from tests.support.ffmpeg import ChromaLocation, said, to_rgb
 from tests.support.pictures import (
     differences,
@@ -41,17 +42,20 @@ LOCATIONS: dict[int, ChromaLocation] = {
 SUBSAMPLED = ["4:2:0", "4:2:2", "4:4:4"]
 
 
-@pytest.mark.parametrize("bits", [8, 9, 10, 12, 16])
 @pytest.mark.parametrize(
-    ("chroma", "location"),
-    [
-        *(("4:2:0", location) for location in LOCATIONS),
-        *((chroma, location) for chroma in ("4:2:2", "4:4:0", "4:1:1", "4:1:0") for location in (1, 2, 3)),
-        ("4:4:4", 1),
-    ],
+    ("sited", "bits", "size"),
+    combined(
+        [
+            *(("4:2:0", location) for location in LOCATIONS),
+            *((chroma, at) for chroma in ("4:2:2", "4:4:0", "4:1:1", "4:1:0") for at in (1, 2, 3)),
+            ("4:4:4", 1),
+        ],
+        [8, 9, 10, 12, 16],
+        [(96, 64), (97, 63)],
+    ),
 )
-@pytest.mark.parametrize("size", [(96, 64), (97, 63)])
-def test_rgb_is_the_exact_one_rounded(bits: int, chroma: str, location: int, size: tuple[int, int]) -> None:
+def test_rgb_is_the_exact_one_rounded(sited: tuple[str, int], bits: int, size: tuple[int, int]) -> None:
+    chroma, location = sited
     form = surface_format(chroma, bits)
     info = frame_info(*size, form, chroma_location=location)
     surface = picture(*size, form, resolve(info))
@@ -78,10 +82,10 @@ def test_rounding_has_no_bias(bits: int) -> None:
     assert np.abs(bias).max() < 0.1
 
 
-@pytest.mark.parametrize("chroma", SUBSAMPLED)
-@pytest.mark.parametrize("bits", [8, 10, 12, 16])
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("matrix", MATRICES)
+@pytest.mark.parametrize(
+    ("chroma", "bits", "full", "matrix"),
+    combined([*SUBSAMPLED], [8, 10, 12, 16], [False, True], [*MATRICES]),
+)
 def test_eight_bits_against_swscale(chroma: str, bits: int, full: bool, matrix: str) -> None:
     form = surface_format(chroma, bits)
     info = frame_info(*SIZE, form, matrix=MATRICES[matrix], full_range=full)

@@ -38,7 +38,7 @@ def surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
 MADE = [*media.names("sound"), *media.names("mixed")]
 
 
-@pytest.mark.parametrize("name", deep_but(MADE[::3], MADE))
+@pytest.mark.parametrize("name", deep_but(MADE[::7], MADE))
 def test_a_made_video_is_exact_by_every_way(name):
     _check(media.made(name), times=name not in _NO_CLOCK)
     assert len(access.indexed(media.made(name))) == media.entry(name).frames

@@ -20,7 +20,7 @@ from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.reader import VideoReader
 from tests.support import ffmpeg
 from tests.support.decoders import count_packets
-from tests.support.deep import deep
+from tests.support.deep import combined, deep
 from tests.support.media import entry, made
 
 
@@ -172,9 +172,14 @@ def test_packets_that_are_all_said_to_be_key_frames_are_not_believed(encoder, tm
             assert np.array_equal(video.frames([number]).numpy()[0], every[number])
 
 
-@pytest.mark.parametrize("change", ["scale=176:144", "setdar=2", "null"])
-@pytest.mark.parametrize("options", ["-bf 0 -g 12", "-bf 2 -g 12", "-bf 2 -g 300"])
-@pytest.mark.parametrize("codec", ["mpeg1video", "mpeg2video", "mpeg4"])
+@pytest.mark.parametrize(
+    ("codec", "options", "change"),
+    combined(
+        ["mpeg1video", "mpeg2video", "mpeg4"],
+        ["-bf 2 -g 12", "-bf 2 -g 300", "-bf 0 -g 12"],
+        ["scale=176:144", "setdar=2", "null"],
+    ),
+)
 def test_no_frame_is_lost_where_the_size_or_the_shape_of_pixels_changes(codec, options, change, tmp_path):
     """The decoder begins anew there, and forgot the pictures that it had yet to give out."""
     path = tmp_path / "changed.ts"

@@ -210,6 +210,7 @@ for _ in range(200):
 """
 
 
+@pytest.mark.deep
 def test_processes_do_not_disturb_each_other(tmp_path):
     paths = []
     for number in range(20):

@@ -13,6 +13,7 @@ import seqpipe
 from seqpipe.video.av_packet import av_packet
 from seqpipe.video.bitstream import classifier
 from tests.support import ffmpeg
+from tests.support.deep import combined
 
 MOVING = (
     "color=c=0x204060:s=96x64:r=10:d=2[a];color=c=red:s=20x20:r=10:d=2[b];[a][b]overlay=x='8+t*20':y='10+t*8'"
@@ -78,8 +79,7 @@ def straight(path):
         return [frame.to_ndarray(format="rgb24") for frame in source.decode(video=0)]
 
 
-@pytest.mark.parametrize("flags", ["true", "all"])
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize(("name", "flags"), combined([*ENCODERS], ["true", "all"]))
 def test_a_frame_alone_is_that_of_a_straight_read(tmp_path, name, flags):
     path = original = encoded(tmp_path, name, 8)
     if flags == "all":
@@ -98,8 +98,7 @@ def test_a_frame_alone_is_that_of_a_straight_read(tmp_path, name, flags):
             assert np.array_equal(video[number].numpy(), drawn[number]), number
 
 
-@pytest.mark.parametrize("gop", [1, 3, 8])
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize(("name", "gop"), combined([*TOLD], [1, 3, 8]))
 def test_packets_that_draw_all_pixels_are_where_decoding_starts(tmp_path, name, gop):
     """Otherwise each frame of a file without predicted pictures would be decoded from its beginning."""
     path = encoded(tmp_path, name, gop)

@@ -19,6 +19,7 @@ from seqpipe.video.convert.color import chroma_offset, resolve
 from seqpipe.video.convert.scale import PlaneScaler
 from seqpipe.video.convert.surface import Surface
 from tests.support import media
+from tests.support.deep import deep, deep_but
 from tests.support.pictures import differences, exact_rgb, frame_info, made, picture, surface_format
 
 
@@ -87,7 +88,7 @@ IN_PART = [((3, 200), (30, 90)), ((200, 1000), (90, 10)), ((200, 9), (90, 3))]
 
 
 @pytest.mark.parametrize(("dtype", "deep"), [(np.uint8, False), (np.uint8, True), (np.uint16, True)])
-@pytest.mark.parametrize(("shape", "wanted"), EXTREME + IN_PART)
+@pytest.mark.parametrize(("shape", "wanted"), deep_but([*EXTREME[::3], *IN_PART], EXTREME + IN_PART))
 def test_what_swscale_makes_wrong_is_right(
     shape: tuple[int, int], wanted: tuple[int, int], dtype: Any, deep: bool
 ) -> None:
@@ -104,11 +105,12 @@ def test_what_swscale_makes_wrong_is_right(
     assert apart.max() < (1.6 if (shape, wanted) in IN_PART else 0.01 if deep else 0.51)
 
 
-def test_extreme_sizes_of_all_kinds_are_made() -> None:
+@pytest.mark.parametrize("count", [150, deep(1500)])
+def test_extreme_sizes_of_all_kinds_are_made(count: int) -> None:
     """Which swscale would refuse, among others."""
     off = 0 if int(av.__version__.partition(".")[0]) >= 18 else 2  # 17 cannot ask swscale to round accurately
     rng = np.random.default_rng(5)
-    for sizes in np.exp2(rng.uniform(0, 11, (1500, 4))).astype(int).tolist():
+    for sizes in np.exp2(rng.uniform(0, 11, (count, 4))).astype(int).tolist():
         rows, columns, height, width = sizes
         if rows * columns < 100_000 > height * width:
             scaled = PlaneScaler()(np.full((rows, columns), 77, np.uint8), (width, height))

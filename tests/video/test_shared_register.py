@@ -47,9 +47,8 @@ def videos(folder):
 
 
 def run(*arguments, cache):
-    command = [sys.executable, "-m", "seqpipe", "index", *map(str, arguments), "--cache-dir", str(cache)]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return found.returncode, found.stderr, [json.loads(line) for line in found.stdout.splitlines()]
+    found = CliRunner().invoke(main, ["index", *map(str, arguments), "--cache-dir", str(cache)])
+    return found.exit_code, found.stderr, [json.loads(line) for line in found.stdout.splitlines()]
 
 
 def registered(folder, cache):
@@ -164,10 +163,10 @@ def test_several_processes_add_to_one(folder, tmp_path):
     command = [sys.executable, "-m", "seqpipe", "index", "--register", str(register)]
     running = [
         subprocess.Popen([*command, str(path), "--cache-dir", str(tmp_path / path.name)], cwd=ROOT)
-        for path in videos(folder)
+        for path in videos(folder)[:2]
     ]
     assert [process.wait(60) for process in running] == [0] * len(running)
-    assert None not in known(register, videos(folder))
+    assert None not in known(register, videos(folder)[:2])
 
 
 def test_a_writer_that_is_killed_leaves_it_sound(folder, tmp_path):

@@ -290,64 +290,6 @@ def test_fsspec_urls_are_cached_by_their_tag(video, tmp_path):
     assert (VideoReader("memory://folder/video.mp4")[7].numpy() == VideoReader(video)[7].numpy()).all()
 
 
-@pytest.fixture(scope="module")
-def s3(video):
-    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed (extra s3)")
-    server = pytest.importorskip(
-        "moto.server", reason="moto[server] is not installed (dependency group test)"
-    )
-    import boto3
-
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    running.start()
-    host, port = running.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    keys = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
-    keys["AWS_DEFAULT_REGION"] = "us-east-1"
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in keys.items():
-            patch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()  # one of another server that has ended
-        client = boto3.client("s3", endpoint_url=endpoint)
-        client.create_bucket(Bucket="videos")
-        client.put_object(Bucket="videos", Key="set/a b.mp4", Body=video.read_bytes())
-        client.put_object(Bucket="videos", Key="set/a.ts", Body=made("h264_ts").read_bytes())
-        yield "s3://videos/set"
-        client.close()
-    running.stop()
-
-
-@pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-def test_s3_gives_the_same_frames(s3, video, tmp_path):
-    for url, local in ((f"{s3}/a b.mp4", video), (f"{s3}/a.ts", made("h264_ts"))):
-        with VideoReader(url, cache_dir=tmp_path) as remote, VideoReader(local) as here:
-            assert (remote[2:30:5].numpy() == here[2:30:5].numpy()).all()
-            assert remote.info.source == url
-    with pytest.raises(SourceNotFoundError, match="no such object"):
-        VideoReader(f"{s3}/none.mp4")
-
-
-@pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-def test_an_object_that_is_replaced_while_it_is_open_is_an_error(s3, video):
-    """Parts of two objects were put together where they had one size."""
-    import boto3
-
-    client = boto3.client("s3")
-    client.put_object(Bucket="videos", Key="set/replaced.mp4", Body=video.read_bytes())
-    source = open_source(f"{s3}/replaced.mp4")
-    assert source.read([(5000, 64)]) == [video.read_bytes()[5000:5064]]
-    client.put_object(Bucket="videos", Key="set/replaced.mp4", Body=bytes(video.stat().st_size))
-    with pytest.raises(
-        SourceError, match=r"replaced\.mp4: it was replaced while it was open: .*Open it again"
-    ):
-        source.read([(5000, 64)])
-    client.close()
-
-
 def test_objects_of_other_stores_are_looked_at_again(video, monkeypatch):
     import fsspec
 
@@ -378,21 +320,3 @@ def test_credentials_that_expire_are_named(video, monkeypatch, words):
     monkeypatch.setattr(type(source._fs), "cat_ranges", refuse)
     with pytest.raises(SourceError, match=f"cannot be read \\({words}\\).*may have expired: renew them"):
         source.read([(5000, 64)])
-
-
-@pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-def test_s3_fetches_only_what_is_needed(s3, tmp_path, monkeypatch):
-    with VideoReader(f"{s3}/a b.mp4", cache_dir=tmp_path) as reader:
-        assert len(reader)
-    source = open_source(f"{s3}/a b.mp4")
-    fetched: list[int] = []
-    plain = source.read
-    monkeypatch.setattr(
-        type(source), "read", lambda _, ranges: fetched.append(sum(n for _, n in ranges)) or plain(ranges)
-    )
-    monkeypatch.setattr(type(source), "for_demuxer", lambda _: pytest.fail("the demuxer was opened"))
-    with VideoReader(source, cache_dir=tmp_path) as reader:
-        reader[3]
-        assert 0 < sum(fetched) < source.size() / 2

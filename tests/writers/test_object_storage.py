@@ -1,4 +1,4 @@
-"""Dataset.write into object storage: a local S3 server."""
+"""Videos from object storage, and Dataset.write into it: a local S3 server."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe import OutputError
+from seqpipe.errors import OutputError, SourceError, SourceNotFoundError
+from seqpipe.video.reader import VideoReader
+from seqpipe.video.source.source import open_source
 from seqpipe.writers.store import open_store
+from tests.support.media import made
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def collected():
-    """Files of interrupted writes are finalized here, not in another test, which would be blamed for their warning."""
+    """Finalize the files of interrupted writes here: another module would be blamed for their warning."""
     yield
     gc.collect()
 
@@ -130,3 +133,46 @@ def test_errors_name_the_object(bucket):
         _dataset().write("s3://missing/a")
     with pytest.raises(seqpipe.BackendError, match="no package for nowhere:// is installed"):
         _dataset().write("nowhere://a/b")
+
+
+@pytest.fixture(scope="module")
+def videos(bucket):
+    bucket.put_object(Bucket="out", Key="set/a b.mp4", Body=made("h264").read_bytes())
+    bucket.put_object(Bucket="out", Key="set/a.ts", Body=made("h264_ts").read_bytes())
+    return "s3://out/set"
+
+
+def test_s3_gives_the_same_frames(videos, tmp_path):
+    for url, local in ((f"{videos}/a b.mp4", made("h264")), (f"{videos}/a.ts", made("h264_ts"))):
+        with VideoReader(url, cache_dir=tmp_path) as remote, VideoReader(local) as here:
+            assert (remote[2:30:5].numpy() == here[2:30:5].numpy()).all()
+            assert remote.info.source == url
+    with pytest.raises(SourceNotFoundError, match="no such object"):
+        VideoReader(f"{videos}/none.mp4")
+
+
+def test_an_object_that_is_replaced_while_it_is_open_is_an_error(videos, bucket):
+    """Parts of two objects were put together where they had one size."""
+    bucket.put_object(Bucket="out", Key="set/replaced.mp4", Body=made("h264").read_bytes())
+    source = open_source(f"{videos}/replaced.mp4")
+    assert source.read([(5000, 64)]) == [made("h264").read_bytes()[5000:5064]]
+    bucket.put_object(Bucket="out", Key="set/replaced.mp4", Body=bytes(made("h264").stat().st_size))
+    with pytest.raises(
+        SourceError, match=r"replaced\.mp4: it was replaced while it was open: .*Open it again"
+    ):
+        source.read([(5000, 64)])
+
+
+def test_s3_fetches_only_what_is_needed(videos, tmp_path, monkeypatch):
+    with VideoReader(f"{videos}/a b.mp4", cache_dir=tmp_path) as reader:
+        assert len(reader)
+    source = open_source(f"{videos}/a b.mp4")
+    fetched: list[int] = []
+    plain = source.read
+    monkeypatch.setattr(
+        type(source), "read", lambda _, ranges: fetched.append(sum(n for _, n in ranges)) or plain(ranges)
+    )
+    monkeypatch.setattr(type(source), "for_demuxer", lambda _: pytest.fail("the demuxer was opened"))
+    with VideoReader(source, cache_dir=tmp_path) as reader:
+        reader[3]
+        assert 0 < sum(fetched) < source.size() / 2

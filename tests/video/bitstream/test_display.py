@@ -6,6 +6,7 @@ import av
 import pytest
 
 from seqpipe.video.bitstream.elementary import AT_KEY, SHOWS_EARLIER, SHOWS_LAST, display_roles
+from tests.support.deep import deep
 from tests.support.encodings import encoding
 
 KEY, HIDDEN, SHOWN = b"\x82\x49\x83\x42" + bytes(12), b"\x84" + bytes(15), b"\x86" + bytes(15)
@@ -42,7 +43,9 @@ def test_roles(codec, packet, role):
     assert display_roles(codec)(packet) == role
 
 
-@pytest.mark.parametrize("name", ["vp9_pyramid_split", "vp9_hidden_shown", "vp9_hidden_10_split"])
+@pytest.mark.parametrize(
+    "name", ["vp9_hidden_shown", *map(deep, ["vp9_pyramid_split", "vp9_hidden_10_split"])]
+)
 def test_roles_of_real_packets(name):
     with av.open(str(encoding(name))) as container:
         stream = container.streams.video[0]

@@ -173,7 +173,7 @@ def real_files() -> list[Path]:
 )
 @pytest.mark.parametrize(
     "path",
-    [deep(path) if path.stat().st_size > 1 << 20 else path for path in real_files()],
+    [deep(path) if path.stat().st_size > 1 << 19 else path for path in real_files()],
     ids=lambda path: path.name,
 )
 def test_real_files_lose_only_what_was_dropped(path: Path) -> None:

@@ -15,10 +15,11 @@ from seqpipe.video.nvdec import feeder
 from seqpipe.video.nvdec.caps import exact_refusal, refusal
 from seqpipe.video.plan.request import Request
 from tests.support.datasets import clips, images
+from tests.support.deep import deep
 from tests.support.encodings import SHOWN_AGAIN, assert_all_frames_alike, encoding, encodings
 from tests.support.software_gpu import SoftwareGpu
 
-QUICK = ("vp9_hidden", "vp9_hidden_split")
+QUICK = ("vp9_hidden_split",)
 SOFTWARE = [
     pytest.param(name, marks=() if name in QUICK else pytest.mark.deep)
     for name in encodings("h264", "hevc", "vp9")
@@ -104,7 +105,7 @@ def test_a_data_set_gives_the_cpus_frames(name):
         assert apart.mean() <= 0.1
 
 
-@pytest.mark.parametrize("name", ["vp9_shown_again", "vp9_hidden_shown_split"])
+@pytest.mark.parametrize("name", ["vp9_shown_again", deep("vp9_hidden_shown_split")])
 def test_a_gpu_alone_refuses_frames_that_are_shown_again(software_gpu, name):
     backends, allocate = gpu_decode_backends(0, "nvdec", 1)
     path = encoding(name)

@@ -126,8 +126,8 @@ def test_rounded_pictures_of_which_a_tile_needs_more_than_there_is_room_for(
     doubt = 1e-3 if dtype == "uint8" else 0.05
     for whole_size, wanted_sizes in (
         ((1300, 60), ((100, 50), (40, 70), (9, 5))),
-        ((31, 400), ((50, 3), (20, 9))),
-        ((700, 310), ((3, 2), (1, 1))),
+        ((31, 400), ((50, 3),)),
+        ((700, 310), ((3, 2),)),
     ):
         whole, *_ = made_there(bench, stored, xy_output(dtype=dtype), whole_size)
         for size in wanted_sizes:

@@ -9,6 +9,7 @@ import pytest
 from seqpipe.video.index.build import build_index
 from seqpipe.video.index.from_tables import index_of_tables
 from seqpipe.video.source.source import open_source
+from tests.support.deep import combined
 from tests.support.media import made
 
 from .test_same_as_scan import check_same
@@ -56,9 +57,7 @@ def edited(data: bytes, rows: list[tuple[int, int, int]], *, long: bool = False)
     return data[:at] + bytes(grown)
 
 
-@pytest.mark.parametrize("long", [False, True])
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("edit", "name", "long"), combined([*EDITS], NAMES, [False, True]))
 def test_what_an_edit_shows_is_what_the_scan_finds(name, edit, long, tmp_path):
     path = tmp_path / "edited.mp4"
     path.write_bytes(edited(made(name).read_bytes(), EDITS[edit], long=long))

@@ -21,6 +21,7 @@ from seqpipe.video.tables.gate import UnusableTablesError, check
 from seqpipe.video.tables.matroska import read_header
 from seqpipe.video.tables.matroska import read_tables as read_blocks
 from seqpipe.video.tables.mp4 import read_movie, read_tables
+from tests.support.deep import deep
 from tests.support.media import made
 
 LONGEST_S = 5.0
@@ -77,7 +78,7 @@ def refused_or_scanned(data: bytes) -> set[str]:
     return differences(index, truth)
 
 
-@pytest.mark.parametrize("name", ["h264", "hevc", "h264_mkv"])
+@pytest.mark.parametrize("name", ["h264", deep("hevc"), "h264_mkv"])
 def test_one_wrong_byte_gives_the_scan_an_error_or_the_same(name):
     data = made(name).read_bytes()
     begin, end = (0, len(data)) if name.endswith("mkv") else box(data, b"moov")
@@ -137,7 +138,7 @@ def test_frames_of_lying_sizes_are_lost_never_others(tmp_path):
         truth = [frame.numpy() for frame in video]
     sizes = table(data, b"stsz") + 12
     given = 0
-    for number in range(1, 40, 6):
+    for number in range(1, 40, 12):
         at = sizes + 4 * number
         lie = changed(data, at, int.from_bytes(data[at : at + 4], "big") - 3)
         try:

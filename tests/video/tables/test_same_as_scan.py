@@ -22,6 +22,7 @@ from seqpipe.video.source.source import open_source
 from tests.support import ffmpeg
 from tests.support.access import digests, shared_names, tap_surfaces
 from tests.support.datasets import clips
+from tests.support.deep import combined
 from tests.support.media import made, names, shared_media
 
 CONTAINERS = (".mp4", ".mov", ".m4v", ".3gp", ".mkv", ".webm")
@@ -117,8 +118,7 @@ def test_a_real_file_is_indexed_as_by_a_scan(name):
     assert believed != bool(reason), reason or "its tables were not believed"
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ORDERS)
+@pytest.mark.parametrize(("name", "seed"), combined(ORDERS, range(3)))
 def test_frames_do_not_depend_on_who_asked_first(name, seed, tmp_path, monkeypatch):
     """Windows, single frames and streams in any order, from an index that knows no kinds when they begin."""
     tap_surfaces(monkeypatch)
