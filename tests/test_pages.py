@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 
 import pytest
 
+import seqpipe
 from tests.support.media import ROOT
 from tests.support.pages import PAGES, blocks_of, fill, outputs_of, printed_by
 
@@ -44,6 +47,39 @@ def test_blocks_run_in_order_and_print_what_is_shown(tmp_path, monkeypatch, page
     monkeypatch.chdir(tmp_path)
     for block, shown, printed in outputs_of(page):
         assert printed == ("" if shown is None else shown.text), f"{page}:{block.line}"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("page", [page for page in PAGES if any(block.peer for block in BLOCKS[page])])
+def test_code_of_other_libraries_runs_where_they_are_installed(tmp_path, monkeypatch, page):
+    theirs = [block for block in BLOCKS[page] if block.peer]
+    for block in theirs:
+        pytest.importorskip(block.peer, reason=f"{block.peer} is not installed", exc_type=ImportError)
+    fill(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for block in theirs:
+        assert printed_by(block, namespace, page) or "print(" not in block.text
+
+
+def test_names_in_the_text_exist():
+    """Names behind ops., fn., recipes. and so on, and those of the package itself."""
+    rooms = {name: getattr(seqpipe, name) for name in ("flow", "fn", "ops", "readers", "view", "volume")}
+    rooms |= {name: importlib.import_module(f"seqpipe.{name}") for name in ("recipes", "sampling")}
+    wrong, count = [], 0
+    for page in PAGES:
+        # tables of names have those of the other library in front
+        lines = [re.sub(r"^\|.*\|(?=[^|]+\|$)", "", line) for line in TEXTS[page].splitlines()]
+        text = " ".join(re.findall(r"`[^`\n]+`", "\n".join(lines)))
+        for found in re.finditer(r"(?<![\w./-])(?:(seqpipe)\.)?(\w+)\.([A-Za-z]\w+)", text):
+            if found[2] in rooms and not (found[2] == "fn" and "dali" in page):  # DALI's
+                count += 1
+                wrong += [f"{page}: {found[0]}"] if not hasattr(rooms[found[2]], found[3]) else []
+        for name in re.findall(r"(?<![\w./-])seqpipe\.([A-Za-z]\w+)", text):
+            module = importlib.util.find_spec(f"seqpipe.{name}")
+            wrong += [f"{page}: seqpipe.{name}"] if module is None and not hasattr(seqpipe, name) else []
+    assert wrong == []
+    assert count > 80
 
 
 def test_every_block_is_run_or_checked():

@@ -226,7 +226,7 @@ def feed(
 
     Args:
         iterable: an iterable that can be iterated again, or a function that returns one, such as a generator function.
-            ItemSource are as for :func:`seqpipe.items`.
+            Items are as for :func:`seqpipe.items`.
         parts: for parts by name: a class of :mod:`seqpipe.parts`, or the layout of images.
         on_resume: how a state is loaded: "refuse" raises an error, "skip" reads what was read again and drops it.
 

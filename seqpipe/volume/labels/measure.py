@@ -31,7 +31,7 @@ class LabelMeasures:
     Attributes:
         case: name of the case.
         label: the class.
-        dice: 2 |A ∩ B| / (|A| + |B|); 1 if both are empty.
+        dice: ``2 |A ∩ B| / (|A| + |B|)``; 1 if both are empty.
         volume_ml: predicted volume in ml.
         truth_ml: true volume in ml.
         hd_mm: Hausdorff distance of the surfaces: the greatest distance of a voxel of one surface to the other surface,
