@@ -72,8 +72,8 @@ class Op(Declaration, register=False):
         """Apply the operator to images, a sequence, a volume or a batch.
 
         Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, a mapping of names to parts (see :mod:`seqpipe.parts`),
-                to which the same sampled parameters apply, or a list of one of these; or a DataNode.
+            x: a NumPy, CuPy or torch array, a Sequence, a Batch; a mapping of names to parts (see
+                :mod:`seqpipe.parts`), to which the same sampled parameters apply; a list of these; or a DataNode.
             layout: layout of arrays; by default HW, HWC, FHWC or NFHWC, by the number of axes.
             epoch: the epoch that parameters are sampled for.
             index: index of the first sample within its dataset, or of each sample; sampled parameters depend on it. By

@@ -293,15 +293,11 @@ class Chain(Deferrable):
         members = [own for one in self.ops for own in (one.members if isinstance(one, Member) else (one,))]
         with_volumes = composed_with_volumes(members)
         for position, member in enumerate(members):
-            last = result[-1] if result else None
-            if isinstance(member, Volumetric) or position in with_volumes:
-                before = last.ops if isinstance(last, VolumeChain) else ()
-                result[len(result) - bool(before) :] = [VolumeChain((*before, member))]
-            elif isinstance(member, Op):
-                before = last.ops if isinstance(last, _Line) else ()
-                result[len(result) - bool(before) :] = [_Line((*before, member), self.fuse)]
-            else:
-                result.append(member)
+            on_volumes = isinstance(member, Volumetric) or position in with_volumes
+            kind = VolumeChain if on_volumes else _Line if isinstance(member, Op) else None
+            joins = kind and result and isinstance(result[-1], kind)
+            own = (*(result.pop().ops if joins else ()), member)
+            result.append(VolumeChain(own) if on_volumes else _Line(own, self.fuse) if kind else member)
         return result
 
     def passes(self) -> list[Any]:

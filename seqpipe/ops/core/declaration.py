@@ -101,7 +101,9 @@ class Declaration(Settings, ABC):
     )
     seed: int = param(0, "seed of the sampled values", drawn=False)
 
-    def __init_subclass__(cls, *, register: bool = True, function_name: str | None = None) -> None:
+    def __init_subclass__(
+        cls, *, register: bool = True, function_name: str | None = None, stream: str | None = None
+    ) -> None:
         super().__init_subclass__()
         new_reference = replaces(cls, "reference")
         for form in ("compose", "cpu"):  # those of a base implement the reference of that base
@@ -113,7 +115,7 @@ class Declaration(Settings, ABC):
         cls.summary = summary_of(cls)
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.name = function_name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-        cls.stream_name = cls.name
+        cls.stream_name = stream or cls.name
         cls.parameters = parameters_of(cls)
         cls.__doc__ = documented(cls)
         check_names(cls)
