@@ -14,9 +14,8 @@ from ...array import Array, FloatArray, IntArray
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
-from ..call.dispatch import apply
 from ..call.inputs import check_value_type, like_container
-from ..call.op import Op
+from ..call.op import Op, apply
 from ..core.deferred import or_node
 from ..core.distributions import Number
 from ..core.nodes import DataNode, parts_of
