@@ -33,6 +33,7 @@ from .parameters import (
     signature_of,
     summary_of,
     usage_hint,
+    with_fields,
 )
 from .settings import REGISTRY, Settings
 from .spec import Spec
@@ -287,7 +288,8 @@ class Declaration(Settings, ABC):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """Return the dtype of the rows that a kernel gets: by default that of the block."""
-        return cls.block_dtype()
+        own = cls.traits.kernel_row or cls.block_dtype()
+        return with_fields(own, *cls.traits.kernel_fields) if cls.traits.kernel_fields else own
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  for overrides
         """Convert the rows of a sample for the kernel; unless the operator moves frames, one for each row."""

@@ -13,10 +13,9 @@ from ...core.native import buffer_of
 from ...core.philox import Bits, random_bits
 from ..call.op import Op, Ranged
 from ..core.distributions import Flag, Number
-from ..core.parameters import param
+from ..core.parameters import param, with_fields
 from ..core.spec import RANGES, Spec
 from ..core.traits import Body
-from ..cuda.kernel import with_fields
 from .numbers import (
     Floats,
     counts_of,
