@@ -98,9 +98,8 @@ from .arrays.joining import *  # noqa: F403  a module's __all__ is the list of i
 from .arrays.shapes import *  # noqa: F403  a module's __all__ is the list of its operators
 from .arrays.values import *  # noqa: F403  a module's __all__ is the list of its operators
 from .batch.mixing import *  # noqa: F403  a module's __all__ is the list of its operators
-from .call.dispatch import apply
 from .call.functions import function_of, functions, operator, table
-from .call.op import Op
+from .call.op import Op, apply
 from .color.adjust import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.spaces import *  # noqa: F403  a module's __all__ is the list of its operators
 from .color.tone import *  # noqa: F403  a module's __all__ is the list of its operators

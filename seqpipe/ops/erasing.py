@@ -86,11 +86,6 @@ class _Regions(Op, register=False):
         """Compute the same in the dtype of the input."""
         return self.reference(x, p)
 
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row: boxes, their number, and fill values."""
-        return _ROW
-
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows."""
         result = np.zeros(len(rows), _ROW)
@@ -99,6 +94,7 @@ class _Regions(Op, register=False):
         result["count"], result["boxes"][:, : boxes.shape[1]] = boxes.shape[1] // 4, boxes
         return result
 
+    kernel_row = _ROW
     body = Body("erased")
 
 

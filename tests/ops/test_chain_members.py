@@ -370,3 +370,16 @@ def test_operators_on_volumes_read_arrays_alike_before_and_after_a_choice(wrappe
         np.testing.assert_array_equal(
             found["image"] if wrapped else found, plain["image"] if wrapped else plain
         )
+
+
+def test_one_call_serves_operators_on_images_and_on_volumes():
+    volume = np.random.default_rng(1).normal(size=(6, 8, 10, 1)).astype(np.float32)
+    for op in (ops.Flip(), ops.Flip3d(), ops.RandomAffine3d(rotate=9.0), Chain(ops.Flip3d())):
+        wanted = op(volume, layout="DHWC")
+        graph = Graph(*op({"a": Input("a")}, layout="DHWC").values())
+        np.testing.assert_array_equal(graph(a=volume), wanted)
+        if not isinstance(op, Chain):
+            found = ops.apply(op, volume, layout="DHWC", backend="reference")
+            assert np.abs(found - wanted).max() < 1e-5
+    with pytest.raises(ParameterError, match="backend='gpu' is not valid"):
+        ops.apply(ops.Flip3d(), volume, backend="gpu")

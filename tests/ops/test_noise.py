@@ -10,7 +10,7 @@ from seqpipe import fn
 from seqpipe.core import philox
 from seqpipe.core.native import compiler
 from seqpipe.core.philox import random_bits
-from seqpipe.ops import NoiseGaussian, NoiseSaltAndPepper, NoiseShot, Spec, apply
+from seqpipe.ops import GaussianNoise, SaltAndPepperNoise, ShotNoise, Spec, apply
 from seqpipe.ops.core.blocks import resolve
 from seqpipe.ops.noise import noise, numbers
 from seqpipe.ops.noise.numbers import (
@@ -110,24 +110,24 @@ def test_bits_are_those_of_the_counter(way):
 def test_values_have_the_bits_of_their_places(anywhere, channels):
     """Of images of odd sizes: those that lie one after the other, and those that are turned round."""
     x = np.zeros((2, 5, 7, channels), np.float32)
-    rows = resolve(NoiseGaussian(stddev=1.0, seed=3), [Spec(*x.shape, "float32")], 2, [11]).rows
+    rows = resolve(GaussianNoise(stddev=1.0, seed=3), [Spec(*x.shape, "float32")], 2, [11]).rows
     wanted = np.array(
         [normal(words(x[0].size, row["key"], row["frame"])).reshape(x[0].shape) for row in rows]
     )
-    compare(anywhere(NoiseGaussian(stddev=1.0, seed=3), x, index=11, epoch=2), wanted)
+    compare(anywhere(GaussianNoise(stddev=1.0, seed=3), x, index=11, epoch=2), wanted)
     turned = x.transpose(0, 2, 1, 3)[:, ::-1]
-    found = anywhere(NoiseGaussian(stddev=1.0, seed=3), turned, index=11, epoch=2)
+    found = anywhere(GaussianNoise(stddev=1.0, seed=3), turned, index=11, epoch=2)
     compare(found.reshape(x.shape), wanted)
-    rows = resolve(NoiseSaltAndPepper(prob=0.4, seed=3), [Spec(*x.shape, "float32")], 2, [11]).rows
+    rows = resolve(SaltAndPepperNoise(prob=0.4, seed=3), [Spec(*x.shape, "float32")], 2, [11]).rows
     places = np.array([uniform(words(35, row["key"], row["frame"])).reshape(5, 7, 1) for row in rows])
-    found = anywhere(NoiseSaltAndPepper(prob=0.4, seed=3), x, index=11, epoch=2)
+    found = anywhere(SaltAndPepperNoise(prob=0.4, seed=3), x, index=11, epoch=2)
     compare(found, np.where(places < 0.2, 1, np.where(places < 0.4, -1, x)).astype(np.float32))
 
 
 def test_a_long_image_is_worked_on_in_parts_of_whole_pixels(monkeypatch, anywhere):
     """And no value is told from where the part began."""
     x = np.random.default_rng(0).integers(0, 256, (2, 37, 41, 3), dtype=np.uint8)
-    for op in (NoiseGaussian(stddev=9.0), NoiseShot(), NoiseSaltAndPepper(prob=0.4)):
+    for op in (GaussianNoise(stddev=9.0), ShotNoise(), SaltAndPepperNoise(prob=0.4)):
         monkeypatch.setattr(noise, "_CHUNK", 1 << 20)
         whole = anywhere(op, x)
         monkeypatch.setattr(noise, "_CHUNK", 101)
@@ -256,7 +256,7 @@ def test_counts_of_levels_have_their_probabilities(factor):
 @pytest.mark.parametrize("channels", [1, 3, 6])
 def test_gaussian_noise_is_gaussian(channels):
     x = np.full((3, 200, 150, channels), 7.0, np.float32)
-    found = (fn.noise_gaussian(x, mean=2.0, stddev=3.0, seed=11) - 9) / 3
+    found = (fn.gaussian_noise(x, mean=2.0, stddev=3.0, seed=11) - 9) / 3
     assert stats.kstest(found.ravel(), "norm").pvalue > 0.001
     for axis in range(4):  # of neighbors, frames and channels none knows of another
         if found.shape[axis] > 1:
@@ -268,24 +268,24 @@ def test_gaussian_noise_is_gaussian(channels):
 
 def test_shot_noise_has_its_mean_and_variance():
     x = np.repeat(np.array([0.5, 8.0, 100.0, 240.0], np.float32), 40_000).reshape(4, 200, 200, 1)
-    found = fn.noise_shot(x, factor=4.0)
+    found = fn.shot_noise(x, factor=4.0)
     for level, one in zip((0.5, 8.0, 100.0, 240.0), found, strict=True):
         counts = one.ravel() / 4
         assert (counts == np.rint(counts)).all()
         assert abs(counts.mean() - level / 4) < 5 * np.sqrt(level / 4 / counts.size)
         assert counts.var() == pytest.approx(level / 4, rel=0.04)
-    compare(fn.noise_shot(-x, factor=4.0), -x)
+    compare(fn.shot_noise(-x, factor=4.0), -x)
 
 
 def test_salt_and_pepper_come_as_often_as_asked():
     x = np.full((4, 200, 200, 3), 100, np.uint8)
-    found = fn.noise_salt_and_pepper(x, prob=0.2, salt_vs_pepper=0.75)
+    found = fn.salt_and_pepper_noise(x, prob=0.2, salt_vs_pepper=0.75)
     assert ((found == found[..., :1]).all(axis=-1)).all()
     one = found[..., 0].ravel()
     assert stats.binomtest(int((one == 255).sum()), one.size, 0.15).pvalue > 0.001
     assert stats.binomtest(int((one == 0).sum()), one.size, 0.05).pvalue > 0.001
     assert set(np.unique(one)) == {0, 100, 255}
-    each = fn.noise_salt_and_pepper(x, prob=0.2, per_channel=True)
+    each = fn.salt_and_pepper_noise(x, prob=0.2, per_channel=True)
     hit = each != 100
     assert stats.binomtest(int(hit.all(axis=-1).sum()), one.size, 0.2**3).pvalue > 0.001
 
@@ -294,13 +294,13 @@ def test_salt_and_pepper_come_as_often_as_asked():
     ("dtype", "pepper", "salt"), [("uint8", 0, 255), ("int16", -32768, 32767), ("float32", -1, 1)]
 )
 def test_salt_and_pepper_are_the_ends_of_the_type(dtype, pepper, salt):
-    found = fn.noise_salt_and_pepper(np.full((64, 64), 0.5, np.float32).astype(dtype), prob=1.0)
+    found = fn.salt_and_pepper_noise(np.full((64, 64), 0.5, np.float32).astype(dtype), prob=1.0)
     assert set(np.unique(found)) == {pepper, salt}
 
 
 def test_the_same_sample_has_the_same_noise_wherever_it_stands(anywhere):
     x = np.full((3, 2, 20, 20, 3), 100, np.uint8)
-    for op in (NoiseGaussian(stddev=9.0, seed=4), NoiseShot(factor=8.0), NoiseSaltAndPepper(prob=0.4)):
+    for op in (GaussianNoise(stddev=9.0, seed=4), ShotNoise(factor=8.0), SaltAndPepperNoise(prob=0.4)):
         found = anywhere(op, x, index=10, epoch=3)
         compare(anywhere(op, x[:1], index=12, epoch=3), found[2:])
         for other in (found[1], anywhere(op, x[0], index=10, epoch=4)):
@@ -313,7 +313,7 @@ def test_the_same_sample_has_the_same_noise_wherever_it_stands(anywhere):
 @pytest.mark.parametrize("factor", [0.3, 20.0, 200.0])
 def test_counts_on_a_cpu_are_those_of_the_reference(way, factor):
     x = np.random.default_rng(1).integers(0, 256, (200, 330, 2), dtype=np.uint8)
-    op = NoiseShot(factor=factor)
+    op = ShotNoise(factor=factor)
     compare(op(x), apply(op, x, backend="reference"))
 
 
@@ -323,7 +323,7 @@ def test_counts_on_a_cpu_are_those_of_the_reference(way, factor):
 def test_kernels_give_the_references_whole_numbers(place, dtype, level, stddev):
     """Of noise so strong that each bit of a number counts."""
     x = np.full((60, 90, 3), level, dtype)
-    for op in (NoiseGaussian(stddev=stddev, mean=0.5), NoiseShot(factor=0.01), NoiseShot(factor=11.0)):
+    for op in (GaussianNoise(stddev=stddev, mean=0.5), ShotNoise(factor=0.01), ShotNoise(factor=11.0)):
         compare(place(op, x), apply(op, x, backend="reference"))
 
 
@@ -331,19 +331,19 @@ def test_kernels_give_the_references_whole_numbers(place, dtype, level, stddev):
 def test_kernels_find_counts_by_tables(place, factor):
     """Of bytes: of levels of which some photons are expected, of which more are, and of which very many are."""
     x = np.random.default_rng(2).integers(0, 256, (2, 61, 90, 3), dtype=np.uint8)
-    op = NoiseShot(factor=factor, seed=6)
+    op = ShotNoise(factor=factor, seed=6)
     compare(place(op, x), apply(op, x, backend="reference"))
 
 
 def test_kernels_give_the_references_bits_of_very_strong_noise(place):
     x = np.random.default_rng(3).integers(0, 256, (2, 61, 90, 3), dtype=np.uint8)
-    strong = [NoiseGaussian(stddev=stddev, mean=100.0) for stddev in (700.0, 2000.0, 2e5)]
-    for op in (*strong, NoiseShot(factor=1e-6)):
+    strong = [GaussianNoise(stddev=stddev, mean=100.0) for stddev in (700.0, 2000.0, 2e5)]
+    for op in (*strong, ShotNoise(factor=1e-6)):
         compare(place(op, x), apply(op, x, backend="reference"))
 
 
 def test_kernels_give_the_references_bits_of_floats(emulated):
     """Small and large means, and more than four channels, that share one counter."""
     x = np.random.default_rng(0).uniform(-1, 60, (2, 31, 40, 6)).astype(np.float32)
-    for op in (NoiseGaussian(mean=0.3, stddev=2.0), NoiseShot(factor=0.7), NoiseShot(factor=9.0)):
+    for op in (GaussianNoise(mean=0.3, stddev=2.0), ShotNoise(factor=0.7), ShotNoise(factor=9.0)):
         compare(apply(op, x, backend="cuda", device=emulated), apply(op, x, backend="reference"))

@@ -23,7 +23,7 @@ ALIKE = {
     "frames": ops.Brightness(brightness=per_frame((0.5, 1.5)), p=0.5),
     "steps": ops.TrivialAugmentWide(),
     "sample": ops.RandomErasing(p=0.7),
-    "noise": ops.NoiseGaussian(stddev=20.0),
+    "noise": ops.GaussianNoise(stddev=20.0),
 }
 
 
@@ -49,7 +49,7 @@ def test_every_way_of_drawing_knows_the_occurrence(name: str) -> None:
     op = ALIKE[name]
     first, second, third = Chain(op, op, op).ops
     assert first is op
-    assert (second.stream_name, third.stream_name) == (f"{op.name}#1", f"{op.name}#2")
+    assert (second.stream_name, third.stream_name) == tuple(f"{op.stream_name}#{n}" for n in (1, 2))
     results = [one(X, **WHERE).tobytes() for one in (op, second, third)]
     assert len(set(results)) == 3
     alone = second(X[7:8], epoch=2, index=12)

@@ -115,7 +115,7 @@ def test_labels_by_nearest_are_order_0_of_scipy():
 
 def test_noise_differs_between_the_images_of_a_sample_and_parameters_do_not():
     zero = np.zeros((2, 8, 9, 1), np.float32)
-    found = ops.NoiseGaussian(stddev=1.0)({"a": zero, "b": zero, "c": zero})
+    found = ops.GaussianNoise(stddev=1.0)({"a": zero, "b": zero, "c": zero})
     assert len({one.tobytes() for one in found.values()}) == 3
     bright = ops.Brightness(brightness=(0.5, 2.0))({"a": zero + 1, "b": zero + 1}, index=5)
     compare(bright["a"], bright["b"])
@@ -257,7 +257,9 @@ def test_grids_are_only_asked_about_by_what_moves_pixels():
 
 def test_a_list_of_samples_is_each_sample_with_its_index():
     rng = np.random.default_rng(4)
-    samples = [{"x": rng.integers(0, 256, (2, 8, 9, 3), np.uint8), "m": Labels(np.ones((2, 8, 9)))} for _ in range(3)]
+    samples = [
+        {"x": rng.integers(0, 256, (2, 8, 9, 3), np.uint8), "m": Labels(np.ones((2, 8, 9)))} for _ in range(3)
+    ]
     for op in (TURN, Chain(ops.Flip(p=0.5), TURN)):
         found = op(samples, index=[4, 7, 9])
         for one, sample, index in zip(found, samples, (4, 7, 9), strict=True):

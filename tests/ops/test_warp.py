@@ -16,7 +16,7 @@ from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Rotate, WarpAffine, WarpPerspective, apply, per_frame
 from seqpipe.ops.call.backends import run
-from seqpipe.ops.call.dispatch import BoundCall
+from seqpipe.ops.call.op import BoundCall
 from seqpipe.ops.cuda.kernel import Item
 from seqpipe.ops.geometry import interpolate, warped
 from seqpipe.ops.geometry.interpolate import KINDS, coordinates_of, interpolated, quickly_interpolated

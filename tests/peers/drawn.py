@@ -50,9 +50,9 @@ DRAWN: Final = {
     "random_bbox_crop": _asked(
         "random_bbox_crop", [given("boxes")[:4]] * MANY, None, {**CHOICES, "quiet": True}
     ),
-    "noise_gaussian": _asked("noise.gaussian", [GRAY], "HWC", {"mean": 3.0, "stddev": 20.0}),
-    "noise_shot": _asked("noise.shot", [GRAY], "HWC", {"factor": 7.0}),
-    "noise_salt_and_pepper": _asked(
+    "gaussian_noise": _asked("noise.gaussian", [GRAY], "HWC", {"mean": 3.0, "stddev": 20.0}),
+    "shot_noise": _asked("noise.shot", [GRAY], "HWC", {"factor": 7.0}),
+    "salt_and_pepper_noise": _asked(
         "noise.salt_and_pepper",
         [GRAY],
         "HWC",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS, LAYOUTS
 from ...ops import DataNode
-from ...ops.call.dispatch import BoundCall
+from ...ops.call.op import BoundCall
 from ...ops.geometry.base import Geometry, PartRead
 from ...pipeline.graph import Graph
 from ...pipeline.nodes import SourceNode

@@ -34,7 +34,7 @@ from ..core.parameters import param
 from ..core.sampling import indices_of
 from ..core.spec import Backend, put, view_of
 from ..core.types import Type
-from ..cuda.kernel import Item, run_kernel, widened, with_fields
+from ..cuda.kernel import Item, run_kernel, widened
 
 __all__ = ["Mixed", "Mixing"]
 
@@ -73,6 +73,7 @@ class Mixing(Declaration, register=False):
     takes_raw = True
     sample_layouts: ClassVar[dict[int, str]] = {2: "HW", 3: "HWC", 4: "FHWC"}
     softens: ClassVar[bool] = False
+    kernel_fields = (("step", np.int32),)  # offset of the other sample
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("weight",)
 
     @or_node
@@ -331,11 +332,6 @@ class Mixing(Declaration, register=False):
             else:
                 self._run_on_host(item, block, fast=backend != "reference")
         return out, block
-
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row with ``step``, the offset of the other sample."""
-        return with_fields(cls.block_dtype(), ("step", np.int32))
 
     def _with_steps(self, block: Block) -> Block:
         rows = widened(block.rows, self.kernel_dtype())

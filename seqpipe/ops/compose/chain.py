@@ -24,10 +24,9 @@ from ...parts import is_labels
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays
 from ..batch.base import Mixed, Mixing
-from ..call.dispatch import apply
 from ..call.functions import call_of, own_operator
 from ..call.inputs import is_sample, layout_of, like_container, reference_of
-from ..call.op import Op
+from ..call.op import Op, apply
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
 from ..core.nodes import DataNode, Named, Occurrences, parts_of
@@ -258,10 +257,8 @@ class Chain(Deferrable):
         execution: dict[str, Any] = {"backend": backend, "device": device}
         if self._image_names and not is_sample(x):
             raise sample_error(self._image_names, type(x).__name__)
-        if len(self._segments) == 1 and isinstance(self._segments[0], VolumeChain):
-            volume: X = self._segments[0](x, **execution, **options)
-            return volume
-        if type(x) is not np.ndarray and (is_sample(x) or is_labels(x)):
+        only_volumes = len(self._segments) == 1 and isinstance(self._segments[0], VolumeChain)
+        if only_volumes or (type(x) is not np.ndarray and (is_sample(x) or is_labels(x))):
             if labels is not None:
                 raise ParameterError(
                     "labels for a sample of several parts",
@@ -293,15 +290,11 @@ class Chain(Deferrable):
         members = [own for one in self.ops for own in (one.members if isinstance(one, Member) else (one,))]
         with_volumes = composed_with_volumes(members)
         for position, member in enumerate(members):
-            last = result[-1] if result else None
-            if isinstance(member, Volumetric) or position in with_volumes:
-                before = last.ops if isinstance(last, VolumeChain) else ()
-                result[len(result) - bool(before) :] = [VolumeChain((*before, member))]
-            elif isinstance(member, Op):
-                before = last.ops if isinstance(last, _Line) else ()
-                result[len(result) - bool(before) :] = [_Line((*before, member), self.fuse)]
-            else:
-                result.append(member)
+            on_volumes = isinstance(member, Volumetric) or position in with_volumes
+            kind = VolumeChain if on_volumes else _Line if isinstance(member, Op) else None
+            joins = kind and result and isinstance(result[-1], kind)
+            own = (*(result.pop().ops if joins else ()), member)
+            result.append(VolumeChain(own) if on_volumes else _Line(own, self.fuse) if kind else member)
         return result
 
     def passes(self) -> list[Any]:

@@ -18,9 +18,8 @@ from ...errors import ParameterError, ResultSizesError
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
-from ..call.dispatch import BoundCall, as_list
 from ..call.inputs import CallInput, check
-from ..call.op import Op
+from ..call.op import BoundCall, Op, as_list
 from ..core.blocks import UNMOVED, Block, joined, resolve
 from ..core.declaration import Declaration
 from ..core.distributions import per_frame

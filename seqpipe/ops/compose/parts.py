@@ -28,7 +28,6 @@ from ...parts import (
     unmarked_labels,
 )
 from ...sequence import Batch, Sequence
-from ..call.dispatch import BoundCall, apply, handles_samples
 from ..call.inputs import (
     CallInput,
     affine_of,
@@ -43,6 +42,7 @@ from ..call.inputs import (
     like_library,
     zeros_like,
 )
+from ..call.op import BoundCall, apply, handles_samples, is_pending
 from ..core.blocks import Block
 from ..core.declaration import Declaration
 from ..core.deferred import Deferrable, or_node
@@ -150,24 +150,24 @@ def apply_to_sample(
         A :class:`seqpipe.parts.Sample` with the names, kinds and types of the input; a dictionary of nodes, if a part
         or a parameter is one.
     """
+    steps = target.passes() if hasattr(target, "passes") else (target,)
+    on_volumes = getattr(steps[0], "run_volumes", None) if len(steps) == 1 else None
+    options = CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)
     if not isinstance(sample, Mapping):
+        if on_volumes is not None:
+            return on_volumes(sample, options)
         own = {"layout": layout, "epoch": epoch, "backend": backend, "device": device}
         if not is_sample(sample):
             return _labels_alone(target, sample, index, own)
         numbers = indices_of(target.operators[0], index, len(sample))
         pairs = zip(sample, numbers, strict=True)
         return like_container(sample, [apply_to_sample(target, one, index=n, **own) for one, n in pairs])
-    values = [one.data if isinstance(one, Part) else one for one in sample.values()]
-    if target.pending or any(isinstance(one, DataNode) for one in values):
-        arguments = {
-            "layout": layout,
-            "epoch": epoch or None,
-            "index": index,
-            "backend": backend,
-            "device": device,
-        }
-        options = {name: value for name, value in arguments.items() if value is not None}
-        return DeferredSampleCall(target, sample)(*values, **options)
+    if is_pending(target, sample):
+        values = [one.data if isinstance(one, Part) else one for one in sample.values()]
+        given = {k: v for k, v in vars(options).items() if v is not None and (k, v) != ("epoch", 0)}
+        return DeferredSampleCall(target, sample)(*values, **given)
+    if on_volumes is not None:
+        return on_volumes(sample, options)
     parts = {name: as_part(value) for name, value in sample.items()}
     _check_has_image(parts, target.title)
     context, unmarked = (
@@ -175,7 +175,7 @@ def apply_to_sample(
         unmarked_labels(sample),
     )
     result = sample if isinstance(sample, Sample) else Sample({})
-    for step in target.passes() if hasattr(target, "passes") else (target,):
+    for step in steps:
         op = (
             step.operator(_reference(parts).data, layout, epoch, index)
             if isinstance(step, Composed)

@@ -104,11 +104,6 @@ class JpegCompressionDistortion(Op):
         native.seqpipe_jpeg(frames.ctypes.data, *frames.shape[:3], buffer_of(steps), buffer_of(result))
         return result if is_uint8 else result.astype(np.float32) / p.scale
 
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row with four steps in an integer, so that rows fit kernel arguments."""
-        return np.dtype([("acts", np.int32), ("scale", np.float32), ("steps", np.int32, (_STEPS.size // 4,))])
-
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  rows suffice
         """Return the kernel rows."""
         result = np.zeros(len(rows), self.kernel_dtype())
@@ -116,6 +111,10 @@ class JpegCompressionDistortion(Op):
         result["steps"] = rows["steps"].astype(np.uint8).view("<i4")
         return result
 
+    # four steps in an integer, so that rows fit kernel arguments
+    kernel_row = np.dtype(
+        [("acts", np.int32), ("scale", np.float32), ("steps", np.int32, (_STEPS.size // 4,))]
+    )
     body = Body("jpeg", numbers=lambda: _weights().ravel().tolist())
 
 

@@ -33,6 +33,7 @@ from .parameters import (
     signature_of,
     summary_of,
     usage_hint,
+    with_fields,
 )
 from .settings import REGISTRY, Settings
 from .spec import Spec
@@ -101,7 +102,9 @@ class Declaration(Settings, ABC):
     )
     seed: int = param(0, "seed of the sampled values", drawn=False)
 
-    def __init_subclass__(cls, *, register: bool = True, function_name: str | None = None) -> None:
+    def __init_subclass__(
+        cls, *, register: bool = True, function_name: str | None = None, stream: str | None = None
+    ) -> None:
         super().__init_subclass__()
         new_reference = replaces(cls, "reference")
         for form in ("compose", "cpu"):  # those of a base implement the reference of that base
@@ -113,7 +116,7 @@ class Declaration(Settings, ABC):
         cls.summary = summary_of(cls)
         dataclasses.dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls.name = function_name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-        cls.stream_name = cls.name
+        cls.stream_name = stream or cls.name
         cls.parameters = parameters_of(cls)
         cls.__doc__ = documented(cls)
         check_names(cls)
@@ -285,7 +288,8 @@ class Declaration(Settings, ABC):
     @classmethod
     def kernel_dtype(cls) -> np.dtype[Any]:
         """Return the dtype of the rows that a kernel gets: by default that of the block."""
-        return cls.block_dtype()
+        own = cls.traits.kernel_row or cls.block_dtype()
+        return with_fields(own, *cls.traits.kernel_fields) if cls.traits.kernel_fields else own
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  for overrides
         """Convert the rows of a sample for the kernel; unless the operator moves frames, one for each row."""

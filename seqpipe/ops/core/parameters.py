@@ -41,6 +41,7 @@ __all__ = [
     "signature_of",
     "summary_of",
     "usage_hint",
+    "with_fields",
 ]
 
 ANY: Final = -1
@@ -395,6 +396,11 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
 
 
 @lru_cache(maxsize=512)
+def with_fields(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
+    """Return a structured dtype with more fields."""
+    return np.dtype([*((name, dtype[name]) for name in dtype.names or ()), *fields])
+
+
 def block_dtype_of(op: Hashable) -> np.dtype[Any]:
     """Return the dtype of a row of an operator's block: whether it acts, sampled parameters, derived values, a key."""
     kind: Any = op

@@ -28,7 +28,8 @@ class Settings(Deferrable):
 
     Attributes:
         name: name of the operator's function.
-        stream_name: name of its random stream: the operator's name, followed by the occurrence unless that is 0.
+        stream_name: name of its random stream: that of the class, followed by the occurrence unless that is 0. An
+            operator that was renamed keeps it, and so its sampled values.
         parameters: the declared parameters.
         image_names: names of the images of a sample that it changes; None for all. :class:`seqpipe.ops.Only` sets them.
     """
@@ -65,13 +66,14 @@ class Settings(Deferrable):
     @property
     def occurrence(self) -> int:
         """Position among the operators of equal name and seed; see :class:`seqpipe.ops.core.nodes.Occurrences`."""
-        return int(self.stream_name.removeprefix(self.name).removeprefix("#") or 0)
+        return int(self.stream_name.removeprefix(type(self).stream_name).removeprefix("#") or 0)
 
     def with_occurrence(self, occurrence: int) -> Self:
         """Return the same operator with another occurrence."""
         if occurrence == self.occurrence:
             return self
-        return self._copy(stream_name=f"{self.name}#{occurrence}" if occurrence else self.name)
+        name = type(self).stream_name
+        return self._copy(stream_name=f"{name}#{occurrence}" if occurrence else name)
 
     def for_images(self, names: tuple[str, ...] | None) -> Self:
         """Return the same operator with other :attr:`image_names`."""

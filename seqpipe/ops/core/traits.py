@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from .parameters import KEY
@@ -190,6 +191,8 @@ class Traits:
             row of parameters.
         geometric: whether it moves pixels or voxels, and with them every part of a sample.
         body: the GPU implementation; None runs the reference on CuPy arrays.
+        kernel_row: dtype of the rows that the body gets; None for that of the block.
+        kernel_fields: fields that the rows of the body have besides.
         composed: whether it runs other operators on a GPU; it then defines ``compose``.
         derived: names of the float32 values derived from parameters and dtype; ``(name, length)`` is a vector.
         tolerance: greatest difference of other backends from the reference, in integer steps or float32 rounding
@@ -221,6 +224,8 @@ class Traits:
     frames_alike: bool = True
     geometric: bool = False
     body: Body | None = None
+    kernel_row: np.dtype[Any] | None = None
+    kernel_fields: tuple[tuple[Any, ...], ...] = ()
     composed: bool = False
     derived: tuple[str | tuple[str, int], ...] = ()
     tolerance: tuple[float, float] = (0.0, 0.0)

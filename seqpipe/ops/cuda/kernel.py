@@ -35,7 +35,6 @@ __all__ = [
     "run_kernel",
     "source_of",
     "widened",
-    "with_fields",
 ]
 
 SKELETONS: Final = __package__
@@ -199,11 +198,6 @@ def _job(
 
 
 @lru_cache(maxsize=256)  # creating a dtype takes as long as filling the array
-def with_fields(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
-    """Return a structured dtype with more fields."""
-    return np.dtype([*((name, dtype[name]) for name in dtype.names or ()), *fields])
-
-
 def widened(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return rows with a dtype that has more fields, which are 0."""
     result = np.zeros(len(rows), dtype)

@@ -13,12 +13,15 @@ from ...array import Array
 from ...core.padding import FILL_MODES, FillMode, source_indices
 from ..call.op import Op
 from ..core.blocks import values_of
-from ..core.parameters import param
+from ..core.parameters import param, with_fields
 from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
 from ..core.traits import Body
-from ..cuda.kernel import widened, with_fields
+from ..cuda.kernel import widened
 
-__all__ = ["WHOLE", "Neighbors", "Separable", "Weights", "by_frame", "extended", "with_reach"]
+__all__ = ["REACH", "WHOLE", "Neighbors", "Separable", "Weights", "by_frame", "extended"]
+
+REACH: Final = ("reach", np.int32)
+"""Field of a row: the index of the kernel for an image."""
 
 WHOLE: Final = 2.0**24
 """Greatest value up to which float32 holds all integers."""
@@ -143,7 +146,7 @@ class Separable(Neighbors, register=False):
         """Return the dtype of a row with the weights."""
         count = 2 * cls.terms
         weights = "weights", np.float32, (count * cls.most_taps,)
-        return with_reach(cls.block_dtype(), ("taps", np.int32, (count,)), weights)
+        return with_fields(cls.block_dtype(), REACH, ("taps", np.int32, (count,)), weights)
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows with their weights."""
@@ -161,11 +164,6 @@ class Separable(Neighbors, register=False):
                 weights[number, axis, more : more + len(one)] = one
             result["reach"][number] = row["acts"] and reach.get(tuple(result["taps"][number].tolist()), 2)
         return result
-
-
-def with_reach(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
-    """Return a structured dtype with more fields, and ``reach``, the index of the kernel for an image."""
-    return with_fields(dtype, ("reach", np.int32), *fields)
 
 
 def by_frame(x: Array, make: Callable[[Array], Any]) -> Array:

@@ -14,7 +14,7 @@ from ..core.parameters import MATRIX, param
 from ..core.spec import COMPUTED_DTYPES, Spec
 from ..core.traits import Body
 from ..cuda.kernel import widened
-from .base import WHOLE, Neighbors, by_frame, extended, with_reach
+from .base import REACH, WHOLE, Neighbors, by_frame, extended
 
 __all__ = ["Filter", "MedianBlur"]
 
@@ -125,12 +125,6 @@ class Filter(Neighbors):
             lambda x: cv2.filter2D(x, cv2.CV_32F, weights, anchor=anchor, borderType=border),
         )
 
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row with the kernel."""
-        pairs = (("window", np.int32, (2,)), ("anchor", np.int32, (2,)))
-        return with_reach(cls.block_dtype(), *pairs, ("weights", np.float32, (_MOST_WEIGHTS,)))
-
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
         """Return the kernel rows."""
         result = widened(rows, self.kernel_dtype())
@@ -148,6 +142,12 @@ class Filter(Neighbors):
         return result
 
     body = Body("filter")
+    kernel_fields = (
+        REACH,
+        ("window", np.int32, (2,)),
+        ("anchor", np.int32, (2,)),
+        ("weights", np.float32, (_MOST_WEIGHTS,)),
+    )
 
 
 class MedianBlur(Neighbors):
@@ -193,11 +193,6 @@ class MedianBlur(Neighbors):
         result = [cv2.medianBlur(frame, size)[inner] for frame in around]
         return np.stack(result).reshape(x.shape).astype(np.float32)
 
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row."""
-        return with_reach(cls.block_dtype())
-
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
         """Return the kernel rows."""
         result = widened(rows, self.kernel_dtype())
@@ -205,3 +200,4 @@ class MedianBlur(Neighbors):
         return result
 
     body = Body("median")
+    kernel_fields = (REACH,)

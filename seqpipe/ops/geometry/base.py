@@ -103,6 +103,7 @@ class Geometry(Op, register=False):
     values: ClassVar[Literal["computed", "moved"]] = "moved"
     geometric = True
     body: ClassVar[Body | None] = Body("gather")
+    kernel_row: ClassVar[np.dtype[Any] | None] = np.dtype([("matrix", np.float32, (3, 3))])
     perspective: ClassVar[bool] = False
     warps: ClassVar[bool] = False
     smooths: ClassVar[bool] = False
@@ -262,11 +263,6 @@ class Geometry(Op, register=False):
             return False
         return (mapping.height, mapping.width) == _ANY_SIZE and bool((mapping.matrix == np.eye(3)).all())
 
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row with the matrix of the mapping."""
-        return np.dtype([("matrix", np.float32, (3, 3))])
-
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the matrices of the rows.
 
@@ -377,6 +373,7 @@ class Canvas(Geometry, register=False):
     keeps_size: ClassVar[bool] = False
     fill_value: tuple[float, ...] = levels("value outside of the images")
     body: ClassVar[Body | None] = Body("canvas")
+    kernel_row = _ROW
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -402,11 +399,6 @@ class Canvas(Geometry, register=False):
     def nearest(self) -> Geometry:
         """The same operator with ``fill_value=0``."""
         return type(self)(**{**self.settings(), "fill_value": (0.0,)})
-
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """The window's first pixel, the padding mode, and the bits of the fill values."""
-        return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows; the whole image where the operator does not act."""

@@ -57,6 +57,7 @@ class Warped(OutputSize, Geometry, register=False):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("warp")
+    kernel_row = _ROW
     takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
     derived_from: ClassVar[tuple[str, ...] | None] = ()
@@ -76,11 +77,6 @@ class Warped(OutputSize, Geometry, register=False):
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
         """Derive whether results are integers."""
         return {"whole": self.result_dtype(spec.dtype) in RANGES}
-
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row: matrix, fill value, NaN if edge pixels are repeated, and interpolation."""
-        return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows; the identity where the operator does not act."""

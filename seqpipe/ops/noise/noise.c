@@ -57,7 +57,7 @@ void seqpipe_counts(const uint32_t *bits, const uint8_t *levels, int64_t count, 
     }
 }
 
-/* Replaces values, `many` for each of the bits, by salt or pepper: see NoiseSaltAndPepper. */
+/* Replaces values, `many` for each of the bits, by salt or pepper: see SaltAndPepperNoise. */
 void seqpipe_salt(const uint32_t *bits, int64_t count, int64_t many, float prob, float salted, float salt, float pepper,
                   float *values) {
     for (int64_t k = 0; k < count; k++, values += many) {

@@ -13,10 +13,9 @@ from ...core.native import buffer_of
 from ...core.philox import Bits, random_bits
 from ..call.op import Op, Ranged
 from ..core.distributions import Flag, Number
-from ..core.parameters import param
+from ..core.parameters import param, with_fields
 from ..core.spec import RANGES, Spec
 from ..core.traits import Body
-from ..cuda.kernel import with_fields
 from .numbers import (
     Floats,
     counts_of,
@@ -29,7 +28,7 @@ from .numbers import (
     uniform,
 )
 
-__all__ = ["NoiseGaussian", "NoiseSaltAndPepper", "NoiseShot"]
+__all__ = ["GaussianNoise", "SaltAndPepperNoise", "ShotNoise"]
 
 _LOW: Final = 0xFFFFFFFF
 _HALF: Final = 1 << 31
@@ -83,7 +82,7 @@ class _Noise(Op, register=False):
         return (result[0] if len(result) == 1 else np.concatenate(result)).reshape(x.shape)
 
 
-class NoiseGaussian(_Noise):
+class GaussianNoise(_Noise, stream="noise_gaussian"):
     """Add normally distributed noise (DALI's ``noise.gaussian``).
 
     ``out = in + mean + stddev * n``, where ``n`` is sampled for every value by the inverse of the normal distribution.
@@ -117,7 +116,7 @@ class NoiseGaussian(_Noise):
     body = Body("noise", "value = value + (normal(bits) * row.stddev + row.mean);", normal_indices)
 
 
-class NoiseShot(_Noise):
+class ShotNoise(_Noise, stream="noise_shot"):
     """Replace values by photon counts, which is shot noise (DALI's ``noise.shot``).
 
     ``out = factor * k``, where ``k`` has the Poisson distribution with the mean ``in / factor``; its mean is ``in``,
@@ -177,7 +176,7 @@ class NoiseShot(_Noise):
     )
 
 
-class NoiseSaltAndPepper(Ranged, _Noise):
+class SaltAndPepperNoise(Ranged, _Noise, stream="noise_salt_and_pepper"):
     """Replace values by the greatest or the least (DALI's ``noise.salt_and_pepper``)."""
 
     prob: Number = param(0.05, "probability that a value is replaced", lo=0, hi=1, identity=0.0)

@@ -208,6 +208,7 @@ class Scaled(Geometry, register=False):
     keeps_size: ClassVar[bool] = False
     resamples: ClassVar[bool] = True
     body: ClassVar[Body | None] = Body("resample")
+    kernel_row = _ROW
     takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
     derived_from: ClassVar[tuple[str, ...] | None] = ()
@@ -275,11 +276,6 @@ class Scaled(Geometry, register=False):
         acts = rows["acts"]
         return result if 0 not in acts.tolist() else result.where(acts[:, None] != 0, _all_nearest(matrices))
 
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of both axes: columns, then rows."""
-        return _ROW
-
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the axes of the rows."""
         return _rows_of(self._all_axes(rows, spec)).view(_ROW)
@@ -334,11 +330,7 @@ class _Picked(Nearest, register=False):
 
     keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("pick")
-
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of both axes: columns, then rows."""
-        return _ROW
+    kernel_row = _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the axes of the rows."""

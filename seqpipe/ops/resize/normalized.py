@@ -57,6 +57,7 @@ class CropMirrorNormalize(Windowed, Geometry):
     keeps_size: ClassVar[bool] = False
     whole_pixels: ClassVar[bool] = True
     converted = ("moving", "values")
+    kernel_row = _ROW
     body: ClassVar[Body | None] = Body(
         "normalized",
         "const int k = min(channel, 3);  // with more than four channels, all have the same\n"
@@ -147,11 +148,6 @@ class CropMirrorNormalize(Windowed, Geometry):
         """
         position = (float(p.crop_pos_x), float(p.crop_pos_y))
         return mirrored(window_of(self.crop, position, height, width, self.name), left_right=bool(p.mirror))
-
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row: first pixel, step along the row, and the numbers of the formula."""
-        return _ROW
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows."""

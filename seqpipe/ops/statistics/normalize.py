@@ -20,7 +20,7 @@ from ..core.distributions import Number
 from ..core.parameters import ANY, at_most_one, param
 from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
 from ..core.traits import Body
-from ..cuda.kernel import widened, with_fields
+from ..cuda.kernel import widened
 from .reductions import inverse_of, mean_of, sum_of, variance_of
 
 __all__ = ["Normalize"]
@@ -238,17 +238,17 @@ class _Computed(Normalize, register=False, function_name="normalize"):
     """Normalization by statistics of the input, over axes known by name."""
 
     body = Body("statistics")
+    kernel_fields = (
+        *(
+            (name, np.int32)
+            for name in ("computes_mean", "computes_stddev", "over_frames", "over_channels", "ddof")
+        ),
+        ("epsilon", np.float32, (2,)),
+    )
 
     def for_inputs(self, parts: Seq[CallInput]) -> Declaration:  # noqa: ARG002  axes are known
         """Return the operator itself."""
         return self
-
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row with the statistics to compute, and their axes."""
-        names = ("computes_mean", "computes_stddev", "over_frames", "over_channels", "ddof")
-        numbers = ((name, np.int32) for name in names)
-        return with_fields(cls.block_dtype(), *numbers, ("epsilon", np.float32, (2,)))
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  equal for all sizes
         """Return the kernel rows."""

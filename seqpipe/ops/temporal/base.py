@@ -64,6 +64,7 @@ class Order(Frames, register=False):
     dtypes: ClassVar[tuple[str, ...]] = MOVED_DTYPES
     values: ClassVar[Literal["computed", "moved"]] = "moved"
     body: ClassVar[Body | None] = Body("order")
+    kernel_row = _SHIFT
 
     @abstractmethod
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
@@ -89,11 +90,6 @@ class Order(Frames, register=False):
     def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
         """See :meth:`Declaration.frame_order`."""
         return self._order(values_of_all(rows), spec.frames)
-
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row: offset of the input frame."""
-        return _SHIFT
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return a row for each frame of the result."""

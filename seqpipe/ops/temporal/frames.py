@@ -14,9 +14,8 @@ from ...array import Array, FloatArray, IntArray
 from ...errors import ParameterError
 from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
-from ..call.dispatch import apply
 from ..call.inputs import check_value_type, like_container
-from ..call.op import Op
+from ..call.op import Op, apply
 from ..core.deferred import or_node
 from ..core.distributions import Number
 from ..core.nodes import DataNode, parts_of
@@ -154,11 +153,6 @@ class FrameDifference(Frames, Op):
             )
         return np.arange(self.lag, spec.frames)
 
-    @classmethod
-    def kernel_dtype(cls) -> np.dtype[Any]:
-        """Return the dtype of a row with both parameters."""
-        return np.dtype([("lag", np.int32), ("absolute", np.int32)])
-
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:  # noqa: ARG002  all rows are equal
         """Return one row."""
         return np.array([(self.lag, self.absolute)], self.kernel_dtype())
@@ -180,6 +174,7 @@ class FrameDifference(Frames, Op):
         result: Array = np.subtract(later, earlier, dtype=np.float32)
         return np.abs(result, out=result) if self.absolute else result
 
+    kernel_row = np.dtype([("lag", np.int32), ("absolute", np.int32)])
     body = Body(
         "difference",
         "value = value - earlier;\n    if (row.absolute && value < Real(0.0f)) value = -value;",

@@ -30,7 +30,7 @@ __all__ = [
     "Ghosting",
     "Gibbs",
     "LowResolution",
-    "Median3d",
+    "MedianBlur3d",
     "Motion",
     "Sharpen3d",
     "Spike",
@@ -163,11 +163,11 @@ class Sharpen3d(Intensity):
         return [saved, *passes, Step("mixed", (-float(p.amount), 1 + float(p.amount)), other=saved)]
 
 
-class Median3d(Intensity):
+class MedianBlur3d(Intensity, stream="median3d"):
     """The median of each voxel and its 26 neighbors; the border is repeated."""
 
     examples = ({}, {"per_channel": True, "p_channel": 0.5, "p": 0.5, "seed": 1})
-    errors = (({"p": 2}, "median3d: p=2 is not valid; allowed: .*"),)
+    errors = (({"p": 2}, "median_blur3d: p=2 is not valid; allowed: .*"),)
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
         """The median of shifted arrays, for blocks of slices that fit into the cache of a CPU, or fill a GPU."""

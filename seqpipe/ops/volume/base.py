@@ -22,7 +22,8 @@ from ...resampling.gather import Interpolation
 from ...resampling.mapping import Extent, Mapping3
 from ...resampling.reference import reference_gather
 from ..call.inputs import check_type
-from ..core.declaration import Declaration, Takes
+from ..call.op import Applied
+from ..core.declaration import Takes
 from ..core.deferred import Deferrable, or_node
 from ..core.distributions import PerFrame
 from ..core.parameters import param
@@ -67,7 +68,7 @@ class VolumeTraits(Traits):
     for_each_axis: tuple[str, ...] = ()
 
 
-class Volumetric(Declaration, register=False):
+class Volumetric(Applied, register=False):
     """An operator on volumes."""
 
     traits: ClassVar[VolumeTraits] = VolumeTraits()
@@ -86,29 +87,9 @@ class Volumetric(Declaration, register=False):
         (size,) = (q.size for q in cls.parameters if q.name == name)
         return size
 
-    @or_node
-    def __call__(self, x: X, *, layout: str | None = None, epoch: int = 0, index: Any = None) -> X:
-        """Apply the operator to a volume, a sample of several parts, or a batch.
-
-        Args:
-            x: a NumPy, CuPy or torch array, a Sequence with an affine, a dictionary of parts (see
-                :mod:`seqpipe.parts`; arrays in it are images), a Batch, or a list of such. Arrays with N hold several
-                samples, and so does a dictionary of such arrays or of batches.
-            layout: of arrays: DHW, DHWC, CDHW, FDHWC, or one of these behind N; by default DHW, DHWC or NDHWC, by the
-                number of axes. The volumes of a series (F), such as the modalities of a 4-D NIfTI file, are treated as
-                channels.
-            epoch: the epoch that parameters are sampled for.
-            index: the index of the first sample within its dataset, or of each one; draws depend on it.
-
-        Returns:
-            A value of the input's type, on the same device; for a dictionary a :class:`seqpipe.parts.Sample` whose
-            ``history`` records the sampled parameters. It is empty for a batch; each sample of a list has its own.
-
-        Raises:
-            ParameterError: the input is not a volume, or its parts are not on one grid.
-        """
-        result: X = run((self,), x, CallOptions(layout=layout, epoch=epoch, index=index))
-        return result
+    def run_volumes(self, x: Any, options: CallOptions) -> Any:
+        """Apply the operator; called for a sample of several parts or a volume."""
+        return run((self,), x, options)
 
     def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
@@ -393,7 +374,7 @@ class VolumeChain(Deferrable):
         backend: Backend | None = None,
         device: KernelDevice | None = None,
     ) -> X:
-        """Apply the operators to a volume, a sample of several parts, or a batch; see :meth:`Volumetric.__call__`.
+        """Apply the operators to a volume, a sample of several parts, or a batch; see :meth:`seqpipe.ops.Op.__call__`.
 
         Args:
             x: the input.
@@ -403,9 +384,14 @@ class VolumeChain(Deferrable):
             backend: backend of geometric operators; None for the kernel on a GPU and C on the CPU.
             device: device of the kernel; None for the GPU of the volume.
         """
-        options = CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)
-        result: X = run(self.ops, x, options)
+        result: X = self.run_volumes(
+            x, CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)
+        )
         return result
+
+    def run_volumes(self, x: Any, options: CallOptions) -> Any:
+        """See :meth:`Volumetric.run_volumes`."""
+        return run(self.ops, x, options)
 
     def explained(self) -> list[str]:
         """Return a line for each pass over the voxels, if all operators act."""

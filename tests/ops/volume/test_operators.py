@@ -436,7 +436,7 @@ def test_sharpening_the_median_and_landmarks_are_those_of_scipy_and_numpy(volume
     blurred = ndimage.gaussian_filter(volume, 1.0, truncate=6, mode="reflect")
     sharp = ops.Sharpen3d(amount=0.7, sigma=1.0)(volume)
     assert np.abs(sharp - (volume + 0.7 * (volume - blurred))).max() < 1e-4
-    assert np.array_equal(ops.Median3d()(volume), ndimage.median_filter(volume, 3, mode="nearest"))
+    assert np.array_equal(ops.MedianBlur3d()(volume), ndimage.median_filter(volume, 3, mode="nearest"))
     percentiles, landmarks = (1, 25, 50, 75, 99), (0, 10, 40, 80, 100)
     found = ops.HistogramStandardize(landmarks=landmarks, percentiles=percentiles)(volume)
     ends = np.percentile(volume, percentiles)
