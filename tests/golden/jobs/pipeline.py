@@ -73,7 +73,10 @@ def own_feed() -> Found:
         turned = fn.flip(parts["image"], horizontal=fn.random.coin_flip(seed=5))
         return {"image": fn.crop(turned, crop=(16, 20), crop_pos_x=place)}
 
-    data = feed(lambda: ((_picture(number), number) for number in range(10)), parts={"image": "HWC", "label": Metadata})
+    data = feed(
+        lambda: ((_picture(number), number) for number in range(10)),
+        parts={"image": "HWC", "label": Metadata},
+    )
     yield from _of_graph(data, build, ("image", "label"), size=4)
 
 
