@@ -54,11 +54,11 @@ from ..geometry.base import Canvas, Geometry
 from ..geometry.mapping import Mapping as Map
 from ..geometry.warped import voted
 from ..motion.moved import moved_flow
+from ..volume.state import VoxelGrid, check_position
 from .fused import Composed
 
 __all__ = ["DeferredSampleCall", "apply_to_sample"]
 
-_SAME_GRID: Final = 0.01  # greatest distance of corners in voxels
 _MOVES: Final[dict[type[Part], tuple[str, int, Callable[[Map, Any], Any]]]] = {
     Boxes: ("boxes", 4, Map.boxes),
     Points: ("points", 2, Map.points),
@@ -321,33 +321,18 @@ class _SampleCall(NamedTuple):
             Flow: self._flow,
             Metadata: lambda _, part: part.data,
         }
+        sides, wanted = self.call.specs[0][:3], affine_of(self.image.value)
         for name, part in self.parts.items():
             if self.moves and isinstance(part, (Image, Labels)) and isinstance(part.data, Sequence):
-                self._check_grid(name, part.data)
+                check_position(
+                    self.op.name, name, VoxelGrid(sides, wanted), VoxelGrid(sides, part.data.affine)
+                )
         result = dict(self.parts)
         for name in self.parts if self.op.image_names is None else self.images:
             part = self.parts[name]
             result[name] = part.with_data(by_kind[type(part)](name, part))
         after = self.op.result_layout(self.letters)
         return result, (self.layout if after == self.letters else after)
-
-    def _check_grid(self, name: str, data: Sequence) -> None:
-        """Check that a part has the grid of the first image."""
-        own, wanted = data.affine, affine_of(self.image.value)
-        if own is None or wanted is None:
-            return
-        spec = self.call.specs[0]
-        sides = np.array([spec.frames, spec.height, spec.width], np.float64)
-        corners = np.array([[0, 0, 0], *np.diag(sides), sides]) - 0.5
-        apart = _transformed(np.linalg.inv(wanted) @ own, corners) - corners
-        if np.abs(apart).max() > _SAME_GRID:
-            raise ParameterError(
-                f"{name} has the affine {own.tolist()}, and the first image {wanted.tolist()}: "
-                f"their corners are up to {np.abs(apart).max():.3g} voxels apart",
-                source=self.op.name,
-                allowed=f"one grid for all parts, to {_SAME_GRID} voxels",
-                advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
-            )
 
     # ------------------------------------------------------------------ images
 
@@ -562,11 +547,6 @@ def _with_own_noise(call: BoundCall, number: int) -> BoundCall:
     rows = rows.copy()
     rows["key"][:, 0] ^= number * 0x3C6EF372
     return call._replace(block=call.block._replace(rows=rows))
-
-
-def _transformed(affine: FloatArray, points: FloatArray) -> FloatArray:
-    """Return points transformed by an affine."""
-    return np.asarray(points @ affine[:3, :3].T + affine[:3, 3], np.float64)
 
 
 def _moved_in_plane(mapping: Map, values: FloatArray) -> FloatArray:

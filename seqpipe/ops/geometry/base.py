@@ -19,8 +19,8 @@ from ..call.backends import on_device_of, run
 from ..call.inputs import error_source
 from ..call.op import Op
 from ..core.blocks import Block, values_of, values_of_each
-from ..core.parameters import levels
-from ..core.spec import MOVED_DTYPES, Spec, typed
+from ..core.parameters import levels, param
+from ..core.spec import COMPUTED_DTYPES, MOVED_DTYPES, RANGES, Spec, typed
 from ..core.traits import Body, Traits
 from ..cuda.kernel import Item
 from .mapping import Mapping, Mappings, scaling, spacing_of
@@ -35,6 +35,7 @@ __all__ = [
     "Interpolated",
     "Nearest",
     "PartRead",
+    "Resampled",
     "check_sides",
 ]
 
@@ -307,6 +308,29 @@ class Geometry(Op, register=False):
             out = namespace(mask).empty((*mask.shape[:2], *size, mask.shape[4]), mask.dtype)
             run(self.nearest(), [Item(mask, out, 0)], specs, block)
         return out
+
+
+class Resampled(Geometry, register=False):
+    """Base of operators that compute the pixels of a result from several pixels."""
+
+    dtype: str | None = param(
+        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
+    )
+
+    dtypes: ClassVar[tuple[str, ...]] = COMPUTED_DTYPES
+    values: ClassVar[Literal["computed", "moved"]] = "computed"
+    keeps_size: ClassVar[bool] = False
+    takes_raw: ClassVar[bool] = True
+    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
+    derived_from: ClassVar[tuple[str, ...] | None] = ()
+
+    def result_dtype(self, dtype: str) -> str:
+        """Return the parameter ``dtype``, or the dtype of the input."""
+        return self.dtype or dtype
+
+    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
+        """Derive whether results are integers."""
+        return {"whole": self.result_dtype(spec.dtype) in RANGES}
 
 
 class Nearest(Geometry, register=False):

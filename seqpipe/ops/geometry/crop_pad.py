@@ -17,7 +17,7 @@ from ..core.declaration import Declaration
 from ..core.distributions import Flag, Number
 from ..core.parameters import ANY, at_most_one, param
 from .base import FAR, Canvas, CanvasWindow, Geometry
-from .mapping import Mapping, Windowed, scaling, window_of
+from .mapping import Mapping, Windowed, scaling
 
 __all__ = ["Crop", "Flip", "Pad", "Paste", "Slice"]
 
@@ -46,8 +46,7 @@ class Crop(Windowed, Geometry):
         Raises:
             ParameterError: the window is larger than the images.
         """
-        position = (float(p.crop_pos_x), float(p.crop_pos_y))
-        return window_of(self.crop, position, height, width, self.name)
+        return self.window_of(p, height, width)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Return the window."""

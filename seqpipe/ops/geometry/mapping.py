@@ -15,7 +15,7 @@ from ..core.distributions import Number
 from ..core.parameters import param
 from .interpolate import coordinates_of
 
-__all__ = ["Mapping", "Mappings", "OutputSize", "Windowed", "mirrored", "scaling", "spacing_of", "window_of"]
+__all__ = ["Mapping", "Mappings", "OutputSize", "Windowed", "mirrored", "scaling", "spacing_of"]
 
 
 class Mapping(NamedTuple):
@@ -262,6 +262,32 @@ class Windowed(Declaration, register=False):
     )
     crop_pos_y: Number = param(0.5, "vertical position of the window, from 0 (top) to 1 (bottom)", lo=0, hi=1)
 
+    def window_of(self, p: Any, height: int, width: int) -> Mapping:
+        """Return the mapping of the window.
+
+        Args:
+            p: the parameters.
+            height: rows of the image.
+            width: columns of the image.
+
+        Raises:
+            ParameterError: the window is larger than the image.
+        """
+        rows, columns = self.crop or (height, width)
+        if rows > height or columns > width:
+            raise ParameterError(
+                f"crop={self.crop} of images of {height}×{width} pixels",
+                source=self.name,
+                allowed=f"up to {height} rows and {width} columns",
+                advice="Resize or pad the images first",
+            )
+        # rounds halves up, as DALI does
+        left, top = (
+            math.floor(float(part) * margin + 0.5)
+            for part, margin in ((p.crop_pos_x, width - columns), (p.crop_pos_y, height - rows))
+        )
+        return Mapping(scaling(left, 1, top, 1), rows, columns)
+
 
 class OutputSize(Declaration, register=False):
     """Parameter of operators with an optional output size."""
@@ -274,37 +300,6 @@ class OutputSize(Declaration, register=False):
         lo=1,
         drawn=False,
     )
-
-
-def window_of(
-    crop: tuple[int, int] | None, position: tuple[float, float], height: int, width: int, source: str
-) -> Mapping:
-    """Return the mapping of a window.
-
-    Args:
-        crop: height and width; None for the whole image.
-        position: relative position: x from 0 at the left to 1 at the right, and y likewise from the top.
-        height: rows of the image.
-        width: columns of the image.
-        source: name of the operator, for messages.
-
-    Raises:
-        ParameterError: the window is larger than the image.
-    """
-    rows, columns = crop or (height, width)
-    if rows > height or columns > width:
-        raise ParameterError(
-            f"crop={crop} of images of {height}×{width} pixels",
-            source=source,
-            allowed=f"up to {height} rows and {width} columns",
-            advice="Resize or pad the images first",
-        )
-    # rounds halves up, as DALI does
-    left, top = (
-        math.floor(float(part) * margin + 0.5)
-        for part, margin in zip(position, (width - columns, height - rows), strict=True)
-    )
-    return Mapping(scaling(left, 1, top, 1), rows, columns)
 
 
 def mirrored(mapping: Mapping, *, left_right: bool) -> Mapping:

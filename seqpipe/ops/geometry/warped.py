@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ from ...errors import ParameterError
 from ..core.distributions import Distribution, Number, PerFrame, Table
 from ..core.nodes import DataNode
 from ..core.parameters import param
-from ..core.spec import COMPUTED_DTYPES, RANGES, Spec, put
+from ..core.spec import Spec, put
 from ..core.traits import Body
-from .base import Geometry, Interpolated
+from .base import Interpolated, Resampled
 from .interpolate import (
     KINDS,
     InterpolationKind,
@@ -37,7 +37,7 @@ _MAX_EXACT_CENTER: Final = 1 << 22  # up to so many pixels, float32 is exact for
 _ROW: Final = np.dtype([("matrix", np.float32, (3, 3)), ("fill", np.float32), ("kind", np.int32)])
 
 
-class Warped(OutputSize, Geometry, register=False):
+class Warped(OutputSize, Resampled, register=False):
     """Base of operators that compute each pixel by interpolation at one point of the source.
 
     Coordinates are float32: their error is below 1/2000 of a pixel for images of 4096 pixels.
@@ -49,18 +49,8 @@ class Warped(OutputSize, Geometry, register=False):
     interp_type: InterpolationKind = param(
         "linear", "interpolation: nearest, linear (2×2 pixels) or cubic (4×4 pixels)", choices=KINDS
     )
-    dtype: str | None = param(
-        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
-    )
-
-    dtypes: ClassVar[tuple[str, ...]] = COMPUTED_DTYPES
-    values: ClassVar[Literal["computed", "moved"]] = "computed"
-    keeps_size: ClassVar[bool] = False
     body: ClassVar[Body | None] = Body("warp")
     kernel_row = _ROW
-    takes_raw: ClassVar[bool] = True
-    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
-    derived_from: ClassVar[tuple[str, ...] | None] = ()
     # of OpenCV alone, for integers: its weights have errors up to 1e-5, which may change the rounding
     cpu_tolerance: ClassVar[tuple[float, float] | None] = (1.0, 0.02)
 
@@ -69,14 +59,6 @@ class Warped(OutputSize, Geometry, register=False):
         """See :attr:`Geometry.interpolation`."""
         varies = isinstance(self.fill_value, (Distribution, Table, PerFrame, DataNode))
         return None if varies else Interpolated(self.interp_type, self.fill_value)
-
-    def result_dtype(self, dtype: str) -> str:
-        """Return the parameter ``dtype``, or the dtype of the input."""
-        return self.dtype or dtype
-
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
-        """Derive whether results are integers."""
-        return {"whole": self.result_dtype(spec.dtype) in RANGES}
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows; the identity where the operator does not act."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from array import array
 from functools import cache, lru_cache
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,9 @@ from ...core.native import load_functions
 from ...errors import ParameterError
 from ..core.blocks import values_of_each
 from ..core.parameters import param
-from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
+from ..core.spec import Spec
 from ..core.traits import Body
-from ..geometry.base import Geometry, Interpolated, Nearest
+from ..geometry.base import Geometry, Interpolated, Nearest, Resampled
 from ..geometry.mapping import Mapping
 from ..geometry.resampling import (
     COMPAT,
@@ -167,7 +167,7 @@ _WIDE: Final = np.dtype(
 """The same row, with 64-bit integers as int64."""
 
 
-class Scaled(Geometry, register=False):
+class Scaled(Resampled, register=False):
     """Base of operators that resample images along rows and columns by their mapping.
 
     Pixel centers are at half integers. A filter that is widened when shrinking leaves out pixels outside of the source,
@@ -199,19 +199,9 @@ class Scaled(Geometry, register=False):
         " dali repeats edge pixels",
         choices=tuple(COMPAT),
     )
-    dtype: str | None = param(
-        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
-    )
-
-    dtypes: ClassVar[tuple[str, ...]] = COMPUTED_DTYPES
-    values: ClassVar[Literal["computed", "moved"]] = "computed"
-    keeps_size: ClassVar[bool] = False
     resamples: ClassVar[bool] = True
     body: ClassVar[Body | None] = Body("resample")
     kernel_row = _ROW
-    takes_raw: ClassVar[bool] = True
-    derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
-    derived_from: ClassVar[tuple[str, ...] | None] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -233,14 +223,6 @@ class Scaled(Geometry, register=False):
         kind = "linear" if self.interp_type == "triangular" else self.interp_type
         smooth = self.antialias and kind != "nearest"
         return None if smooth or kind not in ("nearest", "linear", "cubic") else Interpolated(kind, None)
-
-    def result_dtype(self, dtype: str) -> str:
-        """Return the parameter ``dtype``, or the dtype of the input."""
-        return self.dtype or dtype
-
-    def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
-        """Derive whether results are integers."""
-        return {"whole": self.result_dtype(spec.dtype) in RANGES}
 
     @property
     def may_leave(self) -> bool:

@@ -14,7 +14,7 @@ from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
 from ..core.traits import Body
 from ..geometry.base import Geometry
-from ..geometry.mapping import Mapping, Windowed, mirrored, window_of
+from ..geometry.mapping import Mapping, Windowed, mirrored
 
 __all__ = ["CropMirrorNormalize"]
 
@@ -146,8 +146,7 @@ class CropMirrorNormalize(Windowed, Geometry):
         Raises:
             ParameterError: the window is larger than the images.
         """
-        position = (float(p.crop_pos_x), float(p.crop_pos_y))
-        return mirrored(window_of(self.crop, position, height, width, self.name), left_right=bool(p.mirror))
+        return mirrored(self.window_of(p, height, width), left_right=bool(p.mirror))
 
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows."""
@@ -161,8 +160,7 @@ class CropMirrorNormalize(Windowed, Geometry):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Crop the window, and compute the formula."""
-        position = (float(p.crop_pos_x), float(p.crop_pos_y))
-        window = window_of(self.crop, position, x.shape[1], x.shape[2], self.name)
+        window = self.window_of(p, *x.shape[1:3])
         left, top = window.matrix[:2, 2].astype(int)
         part = x[:, top : top + window.height, left : left + window.width]
         part = part[:, :, ::-1] if p.mirror else part

@@ -14,7 +14,7 @@ from ..core.blocks import Block
 from ..core.distributions import Flag, Number
 from ..core.parameters import param
 from ..core.spec import Spec
-from ..geometry.mapping import Mapping, OutputSize, Windowed, mirrored, scaling, window_of
+from ..geometry.mapping import Mapping, OutputSize, Windowed, mirrored, scaling
 from .base import Scaled
 
 __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
@@ -285,8 +285,7 @@ class ResizeCropMirror(Windowed, _Sized):
             ParameterError: the window is larger than the resized images.
         """
         whole = self.whole(p, height, width)
-        position = (float(p.crop_pos_x), float(p.crop_pos_y))
-        window = window_of(self.crop, position, whole.height, whole.width, self.name)
+        window = self.window_of(p, whole.height, whole.width)
         return mirrored(whole.then(window), left_right=bool(p.mirror))
 
 

@@ -17,7 +17,7 @@ from ...sequence import Sequence
 from ..call.inputs import like_library
 from ..core.spec import MOVED_DTYPES, Spec
 
-__all__ = ["LAYOUTS", "PartState", "SampleState", "VoxelGrid", "name_of", "state_of"]
+__all__ = ["LAYOUTS", "PartState", "SampleState", "VoxelGrid", "check_position", "name_of", "state_of"]
 
 _OF_SAMPLE: Final = ("DHW", "DHWC", "CDHW", "FDHWC")
 LAYOUTS: Final = (*_OF_SAMPLE, *(f"N{layout}" for layout in _OF_SAMPLE))
@@ -281,8 +281,14 @@ def _common_grid(op: str, name: str, grid: VoxelGrid, own: VoxelGrid) -> VoxelGr
             allowed="one grid for all parts",
             advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
         )
-    if grid.affine is None or own.affine is None:
-        return grid if own.affine is None else own
+    check_position(op, name, grid, own)
+    return own if grid.affine is None and own.affine is not None else grid
+
+
+def check_position(op: str, name: str, grid: VoxelGrid, own: VoxelGrid) -> None:
+    """Check that the voxels of a part are where those of its sample are, as far as both positions are known."""
+    if grid.affine is None or own.affine is None or grid.affine is own.affine:
+        return
     apart = np.abs(
         transformed(np.linalg.inv(grid.affine), own.corners()) - VoxelGrid(grid.size).corners()
     ).max()
@@ -294,4 +300,3 @@ def _common_grid(op: str, name: str, grid: VoxelGrid, own: VoxelGrid) -> VoxelGr
             allowed=f"one grid for all parts, to {_SAME_GRID} voxels",
             advice="seqpipe.volume.align(sample) resamples all parts onto the grid of the first image",
         )
-    return grid
