@@ -170,26 +170,24 @@ def apply_to_sample(
         return on_volumes(sample, options)
     parts = {name: as_part(value) for name, value in sample.items()}
     _check_has_image(parts, target.title)
-    context, unmarked = (
-        _Context(epoch, index, {"backend": backend, "device": device}),
-        unmarked_labels(sample),
-    )
+    unmarked = unmarked_labels(sample)
     result = sample if isinstance(sample, Sample) else Sample({})
     for step in steps:
         op = (
-            step.operator(_reference(parts).data, layout, epoch, index)
+            step.operator(_reference(parts).data, options.layout, epoch, index)
             if isinstance(step, Composed)
             else step
         )
         if unmarked:
             check_marked(op, unmarked)
         if isinstance(op, Declaration):
-            call = _SampleCall.of(op, parts, layout, context)
-            result = result.with_parts({}, partial(_entries, op, call.call.specs, call.call.block, context))
+            call = _SampleCall.of(op, parts, options)
+            result = result.with_parts({}, partial(_entries, op, call.call.specs, call.call.block, options))
             parts, layout = call.results()
         else:
-            moved, layout = _run_member(op, parts, layout, context)
+            moved, layout = _run_member(op, parts, options)
             parts, result = dict(moved), result.with_parts({}, *moved.history)
+        options = replace(options, layout=layout)
     bare = {name for name, value in sample.items() if not isinstance(value, Part)}
     return result.with_parts({name: one.data if name in bare else one for name, one in parts.items()})
 
@@ -216,11 +214,9 @@ def _check_has_image(parts: Mapping[str, Part], source: str) -> None:
         )
 
 
-def _run_member(
-    step: Any, parts: Mapping[str, Part], layout: str | None, context: _Context
-) -> tuple[Sample, str | None]:
+def _run_member(step: Any, parts: Mapping[str, Part], options: CallOptions) -> tuple[Sample, str | None]:
     """Apply a choice or a nested chain to the parts; return them, and the layout of arrays of images."""
-    options = CallOptions(layout=layout, epoch=context.epoch, index=context.index, **context.execution)
+    layout = options.layout
     output = step.run(parts, options) if hasattr(step, "run") else step(parts, **vars(options))
     moved = output if isinstance(output, Sample) else Sample(output)  # a part None returns its input
     before = layout_of(parts, layout)
@@ -246,15 +242,7 @@ def _json_values(value: Any) -> Any:
     return None if value != value else value
 
 
-class _Context(NamedTuple):
-    """Epoch and sample indices of a call, and the backend and device for images."""
-
-    epoch: int
-    index: Any
-    execution: dict[str, Any]
-
-
-def _entries(op: Declaration, specs: Seq[Spec], block: Block, context: _Context) -> list[dict[str, Any]]:
+def _entries(op: Declaration, specs: Seq[Spec], block: Block, options: CallOptions) -> list[dict[str, Any]]:
     """Return the history entry of an operator for one sample; none for several, which have different parameters.
 
     Parameters that are sampled for each frame are lists of values.
@@ -264,8 +252,8 @@ def _entries(op: Declaration, specs: Seq[Spec], block: Block, context: _Context)
     rows = block.of(0, specs[0].frames)
     several = {name: rows[name].tolist() for name in rows.dtype.names or ()}
     drawn = {name: values[0] if len(rows) == 1 else values for name, values in several.items()}
-    index = 0 if context.index is None else int(np.ravel(context.index)[0])
-    return [history_entry(op, context.epoch, index, _json_values(drawn))]
+    index = 0 if options.index is None else int(np.ravel(options.index)[0])
+    return [history_entry(op, options.epoch, index, _json_values(drawn))]
 
 
 class _SampleCall(NamedTuple):
@@ -274,25 +262,23 @@ class _SampleCall(NamedTuple):
     Attributes:
         op: the operator.
         parts: parts by name.
-        layout: layout of arrays of images; None for the default.
-        context: epoch, indices, backend and device.
+        options: options of the call; the layout is that of arrays of images.
         images: names of the images that the operator changes.
         call: the operator bound to the first of them; its parameters apply to all parts.
     """
 
     op: Any
     parts: Mapping[str, Part]
-    layout: str | None
-    context: _Context
+    options: CallOptions
     images: tuple[str, ...]
     call: BoundCall
 
     @classmethod
-    def of(cls, op: Any, parts: Mapping[str, Part], layout: str | None, context: _Context) -> _SampleCall:
+    def of(cls, op: Any, parts: Mapping[str, Part], options: CallOptions) -> _SampleCall:
         """Bind an operator to a sample."""
         images = images_of(op, {name: one for name, one in parts.items() if isinstance(one, Image)})
-        call = _bind(op, parts[images[0]].data, layout, context)
-        return cls(op, parts, layout, context, images, call)
+        call = _bind(op, parts[images[0]].data, options)
+        return cls(op, parts, options, images, call)
 
     @property
     def image(self) -> CallInput:
@@ -303,7 +289,7 @@ class _SampleCall(NamedTuple):
     def letters(self) -> str:
         """Layout of the first image."""
         value = self.image.value
-        known = value.layout if isinstance(value, (Sequence, Batch)) else self.layout
+        known = value.layout if isinstance(value, (Sequence, Batch)) else self.options.layout
         return known or DEFAULT_LAYOUTS[self.image.array.ndim]
 
     @property
@@ -332,7 +318,7 @@ class _SampleCall(NamedTuple):
             part = self.parts[name]
             result[name] = part.with_data(by_kind[type(part)](name, part))
         after = self.op.result_layout(self.letters)
-        return result, (self.layout if after == self.letters else after)
+        return result, (self.options.layout if after == self.letters else after)
 
     # ------------------------------------------------------------------ images
 
@@ -341,16 +327,14 @@ class _SampleCall(NamedTuple):
         if not number:
             call = self.call
         else:
-            call = _bind(self.op, part.data, self.layout, self.context)
+            call = _bind(self.op, part.data, self.options)
             shapes = [one.parts[0].nfhwc.shape[:4] for one in (call, self.call)]
             if self.moves and shapes[0] != shapes[1]:
                 raise self._misfit(name, "images", part.array)
             call = _with_own_noise(call, number)
         if isinstance(part.data, Batch):
-            index = part.data.indices if self.context.index is None else self.context.index
-            options: dict[str, Any] = {"layout": self.layout, "epoch": self.context.epoch, "index": index}
-            return apply(self.op, part.data, **options, **self.context.execution)
-        return call.wrap_results(call.results(**self.context.execution))[0]
+            return apply(self.op, part.data, **vars(self.options))
+        return call.wrap_results(call.results(self.options.backend, self.options.device))[0]
 
     def _misfit(self, name: str, what: str, array: Any) -> ParameterError:
         image, dtype = self.image.array, np.dtype(array.dtype).name
@@ -530,13 +514,13 @@ class _SampleCall(NamedTuple):
         return order[0], steps[0]
 
 
-def _bind(op: Any, data: Any, layout: str | None, context: _Context) -> BoundCall:
+def _bind(op: Any, data: Any, options: CallOptions) -> BoundCall:
     """Bind an operator to an image."""
     if isinstance(data, (list, tuple)):
         allowed = "an array, a Sequence, or a Batch of one shape"
         raise ParameterError("a list of images", source=op.name, allowed=allowed)
-    index = data.indices if isinstance(data, Batch) and context.index is None else context.index
-    return BoundCall.of(op, (data,), layout, context.epoch, index)
+    index = data.indices if isinstance(data, Batch) and options.index is None else options.index
+    return BoundCall.of(op, (data,), options.layout, options.epoch, index)
 
 
 def _with_own_noise(call: BoundCall, number: int) -> BoundCall:

@@ -396,6 +396,7 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
 
 
 @lru_cache(maxsize=512)
+@lru_cache(maxsize=256)  # creating a dtype takes as long as filling an array
 def with_fields(dtype: np.dtype[Any], *fields: tuple[Any, ...]) -> np.dtype[Any]:
     """Return a structured dtype with more fields."""
     return np.dtype([*((name, dtype[name]) for name in dtype.names or ()), *fields])

@@ -197,7 +197,6 @@ def _job(
     return np.ndarray((), dtype, job), kept
 
 
-@lru_cache(maxsize=256)  # creating a dtype takes as long as filling the array
 def widened(rows: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return rows with a dtype that has more fields, which are 0."""
     result = np.zeros(len(rows), dtype)
