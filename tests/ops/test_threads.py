@@ -14,10 +14,11 @@ import pytest
 
 import seqpipe
 from seqpipe import ops
+from seqpipe.core import threads
 from seqpipe.core.threads import parallel_for
 from seqpipe.errors import ParameterError
 from seqpipe.ops import apply
-from seqpipe.ops.call import backends, threads
+from seqpipe.ops.call import backends
 from tests.support.deep import deep
 from tests.support.operators import compare
 
