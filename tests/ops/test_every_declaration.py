@@ -205,6 +205,15 @@ def test_its_own_examples_of_errors(name):
             attrgetter(name)(fn)(np.zeros((4, 4, 3), np.uint8), **arguments)
 
 
+@some([case for case in cases(*TAKES) if REGISTRY[case[0]].traits.keeps_frames])
+def test_kernels_get_a_row_for_each_drawn_one(case):
+    op = built(case)
+    rows = resolve(op, [SPEC] * 3, 0, range(3)).rows
+    together = op.kernel_rows(rows, SPEC)
+    alone = [op.kernel_rows(rows[number : number + 1], SPEC) for number in range(len(rows))]
+    assert together.tobytes() == np.concatenate(alone).tobytes()
+
+
 # ------------------------------------------------------------------------------------------ what follows from it
 
 
