@@ -29,7 +29,8 @@ import numpy as np
 from ..array import Array, FloatArray
 from ..errors import DamagedSourceError, SeqpipeError, SourceError
 from ..sequence import Sequence
-from .bitstream import Classifier, classifier
+from .bitstream.kind import Classifier
+from .bitstream.select import classifier
 from .byte_streams import (
     INDEX_FIRST,
     PeekableBytes,

@@ -121,7 +121,7 @@ def test_every_wanted_frame_can_be_decoded_and_nothing_useless_is_fed(pictures, 
     assert starts == sorted(starts)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(streams(), st.booleans(), st.data())
 def test_a_thorough_plan_decodes_each_frame_as_it_does_alone(pictures, known_leading, data):
     table, places = table_of(pictures, known_leading=known_leading), st.integers(0, len(pictures) - 1)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import av
 import numpy as np
@@ -24,9 +22,6 @@ from .decode import BlockDecoder
 from .resample import default_layout, resampled, resampled_length
 from .samples import AudioSamples
 from .track import AudioStreamInfo, AudioTrack, audio_streams, choose_stream, nearest, read_track
-
-if TYPE_CHECKING:
-    from av.container import InputContainer
 
 __all__ = ["CHANNELS", "SAMPLE_RATE", "AudioReader", "sound_alone"]
 
@@ -206,22 +201,12 @@ def sound_alone(origin: Origin, *, stream: int | str | None = None) -> AudioRead
     """Return a reader of a file that has sound and no video but cover images; None for other files."""
     try:
         source = open_source(origin)
-        with _demuxer(source) as container:
-            has_video = any(not is_cover(one) for one in container.streams.video)
-            sound = not has_video and bool(audio_streams(container))
+        with parsing(source), Demuxer(source) as demuxer:
+            has_video = any(not is_cover(one) for one in demuxer.container.streams.video)
+            sound = not has_video and bool(audio_streams(demuxer.container))
     except SourceError:
         return None
     return AudioReader(origin, stream=stream) if sound else None
-
-
-@contextlib.contextmanager
-def _demuxer(source: Source) -> Iterator[InputContainer]:
-    with parsing(source):
-        demuxer = Demuxer(source)
-        try:
-            yield demuxer.container
-        finally:
-            demuxer.close()
 
 
 _TIME_S: Final = {
@@ -246,10 +231,10 @@ class _Tracks:
         """Return the streams of sound of a file; one is read at the same time, as opening takes longest."""
 
         def read() -> tuple[AudioStreamInfo, ...]:
-            with _demuxer(source) as container:
-                streams = tuple(audio_streams(container))
+            with parsing(source), Demuxer(source) as demuxer:
+                streams = tuple(audio_streams(demuxer.container))
                 chosen = choose_stream(source, streams, wanted).number
-                self._of(source, chosen, lambda: read_track(source, chosen, container))
+                self._of(source, chosen, lambda: read_track(source, chosen, demuxer.container))
                 return streams
 
         streams: tuple[AudioStreamInfo, ...] = self._of(source, -1, read)

@@ -30,7 +30,7 @@ from av.codec.context import CodecContext, Flags2
 from ...array import IntArray
 from ...errors import ParameterError, UnreadableSourceError
 from ..av_packet import av_packet
-from ..probe.probe import Demuxer, is_encrypted, unreadable
+from ..probe.probe import Demuxer, is_encrypted, locate, unreadable
 from ..probe.recognize import encrypted, parsing
 from ..source.source import Source
 
@@ -50,7 +50,6 @@ __all__ = [
 ]
 
 _DEFAULT = 1  # AV_DISPOSITION_DEFAULT
-_HEADER_BEFORE_DATA: Final = 64
 _PACKETS_TO_FIRST_FRAME: Final = 16
 _NO_TIME: Final = -(2**62)
 _JITTER_S, _RESTART_S = 0.04, 0.5
@@ -205,12 +204,9 @@ def read_track(source: Source, number: int, container: InputContainer | None = N
         if container is not None and (track := _read(source, container, number, counted=True)) is not None:
             return track
         for counted in (container is None, False):
-            demuxer = Demuxer(source)
-            try:
+            with Demuxer(source) as demuxer:
                 if (track := _read(source, demuxer.container, number, counted=counted)) is not None:
                     return track
-            finally:
-                demuxer.close()
     raise AssertionError("a track is counted by its decoder")
 
 
@@ -348,17 +344,8 @@ def _collect(source: Source, columns: _Collected, packet: av.Packet[Any]) -> Non
     columns.trim.append(end)
     columns.discard.append(packet.is_discard)
     columns.size.append(packet.size)
-    columns.offset.append(_locate(source, packet))
+    columns.offset.append(locate(source, packet))
     columns.data.append(b"" if columns.offset[-1] >= 0 else bytes(packet))
-
-
-def _locate(source: Source, packet: av.Packet[Any]) -> int:
-    """Return the file offset of a packet's bytes; -1 if they are not contiguous after the demuxer's position."""
-    if packet.pos is None or packet.pos < 0:
-        return -1
-    near = source.read_sequential(packet.pos, packet.size + _HEADER_BEFORE_DATA)
-    index = near.find(memoryview(packet))
-    return int(packet.pos + index) if index >= 0 else -1
 
 
 def _placed(source: Source, stream: AudioStream, columns: _Collected) -> AudioTrack:

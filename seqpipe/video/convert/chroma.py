@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from .scratch import ConversionScratch
-from .surface import Plane
+from .surface import ConversionScratch, Plane
 
 __all__ = ["ChromaAxis", "ChromaGrid", "Phase", "Upsampler", "fill"]
 

@@ -32,8 +32,7 @@ from .orient import (
     oriented,
 )
 from .output import OutputSpec
-from .scratch import ConversionScratch
-from .surface import Plane, Surface
+from .surface import ConversionScratch, Plane, Surface
 
 __all__ = ["Converter", "OutputSpec", "Recipe", "StreamConverter"]
 

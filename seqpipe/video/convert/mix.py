@@ -16,8 +16,7 @@ from ...array import FloatArray
 from ...core.native import load_functions
 from .chroma import ChromaAxis, ChromaGrid
 from .output import OutputSpec
-from .scratch import ConversionScratch
-from .surface import Plane
+from .surface import ConversionScratch, Plane
 
 __all__ = ["ColorKernel", "Mixer", "half_table", "is_compiled", "scale_and_shift", "statistics"]
 

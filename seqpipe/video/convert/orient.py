@@ -15,8 +15,7 @@ from ...array import IntArray
 from .chroma import ChromaAxis, ChromaGrid, Upsampler, fill
 from .geometry import Placement, Stretch
 from .scale import PlaneScaler, triangle
-from .scratch import ConversionScratch
-from .surface import Plane
+from .surface import ConversionScratch, Plane
 
 __all__ = [
     "Bands",

@@ -15,8 +15,7 @@ from ..probe.info import StreamInfo
 from .color import resolve
 from .converter import Converter, StreamConverter
 from .output import OutputSpec
-from .scratch import ConversionScratch
-from .surface import AnySurface
+from .surface import AnySurface, ConversionScratch
 
 __all__ = ["ConverterCache", "HostPainter", "Painter", "Targets", "converter_key"]
 

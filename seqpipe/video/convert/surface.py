@@ -1,4 +1,4 @@
-"""Surfaces: decoded frames as NumPy planes, in the codec's format.
+"""Surfaces: decoded frames as NumPy planes, in the codec's format; and the scratch memory of their conversion.
 
 Decoders must agree on surfaces bit by bit; all operations that round (color, scaling) are applied to them later.
 """
@@ -6,6 +6,7 @@ Decoders must agree on surfaces bit by bit; all operations that round (color, sc
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from av.video.format import VideoFormat
     from av.video.plane import VideoPlane
 
-__all__ = ["AnySurface", "Plane", "Surface", "SurfaceFormat", "surface_format"]
+__all__ = ["AnySurface", "ConversionScratch", "Plane", "Surface", "SurfaceFormat", "surface_format"]
 
 AnySurface: TypeAlias = Any
 """A decoded frame in the codec's format: a :class:`Surface`, or its counterpart in GPU memory."""
@@ -260,3 +261,19 @@ def _native(plane: Plane, right_shift: int) -> Plane:
         native >>= right_shift
     native.flags.writeable = False
     return native
+
+
+class ConversionScratch:
+    """Memory for intermediate results: arrays of one name share it whatever their shapes, so only one is valid."""
+
+    def __init__(self) -> None:
+        self._memory: dict[str, npt.NDArray[np.uint8]] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Plane:
+        """Return an uninitialized contiguous array."""
+        wanted: np.dtype[Any] = np.dtype(dtype)
+        size = math.prod(shape) * wanted.itemsize
+        memory = self._memory.get(name)
+        if memory is None or memory.size < size:
+            memory = self._memory[name] = np.empty(size, np.uint8)
+        return memory[:size].view(wanted).reshape(shape)

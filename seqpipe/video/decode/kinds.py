@@ -14,7 +14,8 @@ import numpy as np
 
 from ...array import BoolArray, IntArray, distinct
 from ...errors import SourceError
-from ..bitstream import UNKNOWN, Leading, PacketKind, classifier, droppable, highest_temporal_layer
+from ..bitstream.kind import UNKNOWN, Leading, PacketKind, droppable
+from ..bitstream.select import classifier, highest_temporal_layer
 from ..packet_index import PacketIndex, PacketTable
 from ..plan.plan import start_packets
 from .packets import PacketReader

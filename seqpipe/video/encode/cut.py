@@ -104,13 +104,11 @@ def cut_video(
         with replacing(target) as part:
             with parsing(source):
                 demuxer = Demuxer(source)
-            try:
+            with demuxer:
                 cutter = _Cutter(source, demuxer.container, index, form, start, end)
                 if exact and form.name not in _LISTS:
                     return cutter.encode(part)
                 return cutter.copy(part, first)
-            finally:
-                demuxer.close()
     except SeqpipeError:
         raise
     except (av.error.FFmpegError, FileNotFoundError, PermissionError, ValueError) as error:

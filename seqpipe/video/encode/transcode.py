@@ -107,12 +107,10 @@ def transcode(
         with replacing(path) as part:
             with parsing(source):
                 demuxer = Demuxer(source)
-            try:
-                with av.open(str(part), "w", format="mp4", options={"movflags": "+faststart"}) as output:
-                    writer = _Copy(source, demuxer, index, settings, output, threads)
-                    count = writer.run(wanted)
-            finally:
-                demuxer.close()
+            options = {"movflags": "+faststart"}
+            with demuxer, av.open(str(part), "w", format="mp4", options=options) as output:
+                writer = _Copy(source, demuxer, index, settings, output, threads)
+                count = writer.run(wanted)
             size = part.stat().st_size
         return Copied(count, size, writer.lost)
     except SeqpipeError:

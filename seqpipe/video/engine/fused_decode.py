@@ -69,6 +69,7 @@ class FusedDecoder:
                 done, usable = _decode(video, segments, targets, conversions, painting, decoder, packets)
                 if not done and painting.fits:
                     self._failed.add(video)
+                    usable = False  # the decoder has reported damage
         if usable:
             self._decoders.give_back(video.index, 1, decoder)
         return done

@@ -14,17 +14,9 @@ import av.error
 import numpy as np
 
 from ...array import BoolArray, IntArray
-from ..bitstream import (
-    UNPARSED_CODECS,
-    Leading,
-    PacketKind,
-    ParameterSets,
-    classifier,
-    classify_all,
-    droppable,
-    encoder_version,
-    with_version,
-)
+from ..bitstream.kind import Leading, PacketKind, droppable
+from ..bitstream.parameter_sets import ParameterSets, encoder_version, with_version
+from ..bitstream.select import UNPARSED_CODECS, classifier, classify_all
 from ..decode.kinds import read_kind, suspect_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..probe.info import StreamInfo
@@ -32,6 +24,7 @@ from ..probe.probe import (
     FirstPicture,
     encrypted_packets,
     is_encrypted,
+    locate,
     no_packets,
     nothing_decodable,
     open_container,
@@ -60,7 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Scan", "build_index"]
 
-_HEADER_BEFORE_DATA = 64
 _BATCH_PACKETS, _BATCH_BYTES = 256, 4 << 20
 _MPEGTS_SECOND = 90_000
 # Codecs for which libavformat marks every packet as a key frame where the container has no flags.
@@ -253,7 +245,7 @@ class _UnreadPackets:
         # An offset is used only if the file has exactly these bytes there; after one failure the demuxer reads all.
         located = not self._scattered and (not scan.offset or scan.offset[-1] >= 0)
         for packet, kinds in zip(packets, extra, strict=True):
-            scan.offset.append(_locate(self._source, packet) if located and not kinds else -1)
+            scan.offset.append(locate(self._source, packet) if located and not kinds else -1)
             located = scan.offset[-1] >= 0
         at = 0
         for i, (packet, kinds) in enumerate(zip(packets, extra, strict=True)):
@@ -281,16 +273,6 @@ def _add_palette(scan: _Collected, number: int, colors: bytes) -> None:
     """Add a palette if it differs from the last one: AVI may change palettes, QuickTime has a single one."""
     if not scan.palettes or scan.palettes[-1][1] != colors:
         scan.palettes.append((number, colors))
-
-
-def _locate(source: Source, packet: av.Packet[Any]) -> int:
-    """Return the file offset of a packet's bytes; -1 if they are not contiguous right after the demuxer's position."""
-    position = packet.pos
-    if position is None or position < 0:
-        return -1
-    near = source.read_sequential(position, packet.size + _HEADER_BEFORE_DATA)
-    index = near.find(memoryview(packet))
-    return position + index if index >= 0 else -1
 
 
 def _table(scan: _Collected, info: StreamInfo) -> PacketTable:

@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ...core.limits import check_image_size
-from ..bitstream import classifier, droppable, with_version
+from ..bitstream.kind import droppable
+from ..bitstream.parameter_sets import with_version
+from ..bitstream.select import classifier
 from ..decode.kinds import HeldPackets, IndexMismatchError, learn, read_kind, store_kinds
 from ..decode.packets import open_packets, split_reads
 from ..packet_index import PacketIndex, PacketTable

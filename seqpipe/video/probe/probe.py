@@ -18,6 +18,7 @@ import av.video
 import numpy as np
 from av.codec.codec import Codec, UnknownCodecError
 
+from ...core.closing import Closing
 from ...core.files.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, volume_kind
 from ...core.files.images import check_image, is_picture
 from ...core.finalizers import Finalizer
@@ -40,6 +41,7 @@ __all__ = [
     "encrypted_packets",
     "is_cover",
     "is_encrypted",
+    "locate",
     "missing_decoders",
     "no_packets",
     "nothing_decodable",
@@ -79,6 +81,7 @@ _FEW_FRAMES = 5
 _UNSPECIFIED = 2
 _FULL, _LIMITED = 2, 1
 _PACKETS_TO_FIRST_FRAME = 64
+_HEADER_BEFORE_DATA = 64
 _MAX_INT = 2**31 - 1
 _RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}"
 _ENCRYPTED_TAGS = ("encv", "drmi")
@@ -133,15 +136,12 @@ def open_container(source: Source) -> Iterator[InputContainer]:
             if kind in OTHER_VOLUMES
             else "Open it with seqpipe.open, which returns a volume",
         )
-    demuxer = Demuxer(source)
-    try:
+    with Demuxer(source) as demuxer:
         yield demuxer.container
-    finally:
-        demuxer.close()
 
 
-class Demuxer:
-    """Demuxer of a source; closed when it is collected.
+class Demuxer(Closing):
+    """Demuxer of a source; closed at the end of its context, or when it is collected.
 
     Attributes:
         container: PyAV's container.
@@ -168,6 +168,16 @@ class Demuxer:
         self.container.close()
         if not isinstance(self._file, str):
             self._file.close()
+
+
+def locate(source: Source, packet: av.Packet[Any]) -> int:
+    """Return the file offset of a packet's bytes; -1 if they are not contiguous right after the demuxer's position."""
+    position = packet.pos
+    if position is None or position < 0:
+        return -1
+    near = source.read_sequential(position, packet.size + _HEADER_BEFORE_DATA)
+    index = near.find(memoryview(packet))
+    return position + index if index >= 0 else -1
 
 
 def video_stream(source: Source, container: InputContainer, number: int | None = None) -> VideoStream:
@@ -300,7 +310,7 @@ def stream_info(
     Raises:
         UnreadableSourceError: neither its header nor its first frame has a size and a pixel format.
     """
-    from ..bitstream import chroma_location  # imported late: not needed for indexed videos
+    from ..bitstream.select import chroma_location  # imported late: not needed for indexed videos
 
     context, frame = stream.codec_context, first.frame
     if first.encrypted:

@@ -170,7 +170,7 @@ def _with_whole_chunks(array: Any) -> Any:
     )
     is_blosc = sharding is None and any("Blosc" in type(codec).__name__ for codec in array.compressors[-1:])
 
-    class WholeChunks(WrapperStore[Any]):
+    class WholeChunks(WrapperStore[Any]):  # type: ignore[misc]  # zarr's types are not read
         async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
             """Return the bytes of a chunk or shard, or a range of them; None for one that is missing."""
             value = await super().get(key, prototype, byte_range)
@@ -181,7 +181,7 @@ def _with_whole_chunks(array: Any) -> Any:
             elif sharding is not None:
                 size = _size_of_shard(value, array, sharding)
             else:
-                size = int.from_bytes(value[12:16].to_bytes(), "little") if is_blosc else 1
+                size = max(16, int.from_bytes(value[12:16].to_bytes(), "little")) if is_blosc else 1
             if len(value) < size:
                 raise ValueError(f"chunk {key} is truncated: it has {len(value)} of {size} bytes")
             return value
@@ -191,11 +191,11 @@ def _with_whole_chunks(array: Any) -> Any:
 
 
 def _size_of_shard(shard: Any, array: Any, sharding: Any) -> int:
-    """Return the bytes that the chunks in a shard's index take, with the index; 1 for an index of another form."""
+    """Return the bytes that the chunks in a shard's index take, with the index; 1 if this has an unusual form."""
     if [type(codec).__name__ for codec in sharding.index_codecs] != ["BytesCodec", "Crc32cCodec"]:
         return 1
-    size = 16 * math.prod(whole // part for whole, part in zip(array.shards, array.chunks, strict=True))
-    behind = size + 4 if sharding.index_location.value == "end" else 0
+    size: int = 16 * math.prod(whole // part for whole, part in zip(array.shards, array.chunks, strict=True))
+    behind: int = size + 4 if sharding.index_location.value == "end" else 0
     if len(shard) < size + 4:
         return size + 4
     begin = len(shard) - behind if behind else 0

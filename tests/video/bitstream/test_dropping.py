@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.video.bitstream import PacketKind, classifier, droppable
+from seqpipe.video.bitstream.kind import PacketKind, droppable
+from seqpipe.video.bitstream.select import classifier
 from tests.support.deep import deep
 
 from .clips import (
