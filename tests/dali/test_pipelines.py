@@ -124,7 +124,7 @@ def test_what_is_not_built_or_fed():
         ):
             call()
     pipe.build()
-    with pytest.raises(KeyError, match=r"there is no source 'zz' for feed\(\); allowed: 'in'"):
+    with pytest.raises(KeyError, match=r"there is no source 'zz' for feed_input\(\); allowed: 'in'"):
         pipe.feed_input("zz", np.zeros((3, 1)))
     with pytest.raises(
         IndexError,
