@@ -244,7 +244,7 @@ def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any)
         known = {"label": lead.label} if is_clip or lead.label != -1 else {}
         known |= {"timestamps": lead.timestamps, "frames": lead.frames} if is_clip else {}
         known |= {column_part(name, taken): value for name, value in lead.fields.items()}
-    for name, value in {**known, "index": index, **metadata}.items():
+    for name, value in {**known, **metadata, "index": metadata.get("index", index)}.items():
         result[f"column_{name}" if name in taken else name] = value  # a class beside a part of labels
     return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import weakref
 
 import numpy as np
 import pytest
@@ -229,6 +230,24 @@ def test_a_feed_without_a_state_refuses_or_skips():
         dataset.resume(state)
     again = seqpipe.feed(lambda: iter(pictures), on_resume="skip").batch(2).resume(state)
     assert [b["image"].numpy()[:, 0, 0, 0].tolist() for b in again] == [[2, 3], [4, 5], [6, 7], [8]]
+
+
+def test_what_was_read_is_freed_while_operators_run():
+    read, alive = [], []
+
+    def get(number):
+        image = np.full((64, 64, 3), number, np.uint8)
+        read.append(weakref.ref(image))
+        return {"image": image}
+
+    def counted(parts):
+        alive.append(sum(one() is not None for one in read))
+        return parts
+
+    ds = seqpipe.items(get, size=8).apply(lambda parts: {"mean": parts["image"].numpy().mean()})
+    with ds.apply(counted).prefetch(1) as ds:
+        assert [one["mean"] for one in ds] == list(range(8))
+    assert alive == [0] * 8
 
 
 class Counting:

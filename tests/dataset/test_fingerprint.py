@@ -72,7 +72,7 @@ def test_a_fingerprint_is_kept_and_continues_where_it_stopped(folder, monkeypatc
     whole = seqpipe.fingerprint(folder, path)
     assert seqpipe.Fingerprint.load(path) == whole
     read = []
-    from seqpipe.dataset import fingerprint as module
+    from seqpipe.segmentation import fingerprint as module
 
     load = module.load_case
     monkeypatch.setattr(module, "load_case", lambda case, rules: read.append(case.key) or load(case, rules))
@@ -161,7 +161,7 @@ def test_whole_volumes_are_prepared_once(folder, monkeypatch):
             assert not image.info.compressed
     (sample,) = seqpipe.volumes(cases[:1], seqpipe.Patch((2, 4, 4)))
     assert sample["image"].shape == (2, 4, 4, 2)
-    from seqpipe.dataset import prepared as module
+    from seqpipe.segmentation import prepared as module
 
     read = []
     load = module.load_case

@@ -251,9 +251,9 @@ class _Streams:
 def test_samples_are_brought_to_the_device_by_the_threads_that_read(case, size, monkeypatch):
     monkeypatch.setattr(volume_fetch, "Streams", _Streams)
     monkeypatch.setattr(volume_fetch, "to_cupy", lambda array, _number: array)
-    for module in ("volumes", "definition"):
+    for module in ("sources.volumes", "dataset.definition"):
         monkeypatch.setattr(
-            import_module(f"seqpipe.dataset.{module}"),
+            import_module(f"seqpipe.{module}"),
             "parse_device",
             lambda name: Device(name[:4].strip(":"), 0),
         )
