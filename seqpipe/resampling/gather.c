@@ -19,7 +19,7 @@ struct work {
     void *to;
     const float *lattice;   /* control displacements (slices, rows, columns, 3), or none */
     const float *positions; /* positions (slices, rows, columns, 3) in place of the mapping, or none */
-    int64_t type, interpolation, edge, planes, channels; /* planes: IN_PLANE, PARALLEL or 0 */
+    int64_t type, interpolation, edge, method, channels;
     int64_t shape[3], stride[3], channel;  /* of what is read, in elements */
     int64_t size[3], pitch[3], to_channel; /* of the result */
     int64_t nodes[3];                      /* of the lattice */
@@ -27,7 +27,7 @@ struct work {
 };
 
 enum { NEAREST, LINEAR, CUBIC, VOTE, BSPLINE };
-enum { IN_PLANE = 1, PARALLEL }; /* slices of the result are slices of the source; axes are parallel, in double precision */
+enum { BY_VOXEL, BY_SLICE, BY_AXIS }; /* methods: slices of the result are slices of the source; axes are parallel */
 
 static inline int64_t below(real x) {
     const int32_t i = (int32_t)x;
@@ -517,7 +517,7 @@ enum { NEAR = 32 }; /* slices of which the second cache holds what a few rows re
 /* The slices of the result from `first` on up to `end`; `failed` is set where there is no memory. */
 void seqpipe_gather(const struct work *k, int64_t first, int64_t end, int32_t *failed) {
 #if F64
-    if (k->planes == PARALLEL) {
+    if (k->method == BY_AXIS) {
         *failed = gather_axes(k, first, end);
         return;
     }
@@ -534,7 +534,7 @@ void seqpipe_gather(const struct work *k, int64_t first, int64_t end, int32_t *f
     const int field = k->lattice != 0 && !k->positions && straight(k);
     if (field)
         prepare(k, &l);
-    if (k->planes) { /* row by row of all slices */
+    if (k->method == BY_SLICE) { /* row by row of all slices */
         const struct places p = {room, places + n, room + 3 * n, room + 4 * n};
         if (field)
             contract_slice(k, 0, l.slice);

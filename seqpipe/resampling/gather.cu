@@ -42,7 +42,7 @@ typedef long long Int;
 
 struct Work {
     unsigned long long from, to, lattice, positions;
-    Int type, interpolation, edge, planes, channels;
+    Int type, interpolation, edge, method, channels;
     Int shape[3], stride[3], channel;
     Int size[3], pitch[3], to_channel;
     Int nodes[3];

@@ -306,14 +306,14 @@ def _slice(indices: npt.NDArray[np.int64], step: int) -> slice:
     return slice(int(indices[0]), end if end >= 0 else None, step)
 
 
-def work_row(job: Gather, out: Array, lattice: int = 0, *, double: bool = False) -> bytes:
+def work_row(job: Gather, out: Array, lattice: int = 0, method: int = 0) -> bytes:
     """Describe a gather for C and kernels: ``struct work`` of ``gather.c``.
 
     Args:
         job: the gather, of a dtype that they support.
         out: the result to write.
         lattice: address of the field's control displacements where the volume is, if that is not main memory.
-        double: whether it is for C in double precision.
+        method: how C computes it; see :func:`_method`.
     """
     volume, mapping, interpolation, fill, positions, _ = job
     field = mapping.lattice if positions is None else None
@@ -331,7 +331,7 @@ def work_row(job: Gather, out: Array, lattice: int = 0, *, double: bool = False)
         _NUMBERS[volume.dtype],
         INTERPOLATIONS.index(interpolation),
         fill is None,
-        _way(job, double),
+        method,
         volume.shape[3],
         *volume.shape[:3],
         *[stride // width for stride in volume.strides],
@@ -345,15 +345,15 @@ def work_row(job: Gather, out: Array, lattice: int = 0, *, double: bool = False)
     )
 
 
-def _way(job: Gather, double: bool) -> int:
-    """Return how C may compute a gather: 1 slice by slice, 2 axis by axis, 0 voxel by voxel."""
+def _method(job: Gather, double: bool) -> int:
+    """Return how C computes a gather: 0 voxel by voxel, 1 slice by slice, or 2 axis by axis, in double precision."""
     mapping, taps = job.mapping, _TAPS.get(job.interpolation)
     if taps is None or job.positions is not None:
         return 0
     if double and mapping.lattice is None:
-        d, h, w = np.diag(mapping.matrix)[:3]
-        if (mapping.matrix[:3, :3] == np.diag((d, h, w))).all():
-            # voxels that are read for a slice of the result, in turn along each axis; where it is coarse, too many
+        _, h, w = steps = np.diag(mapping.matrix)[:3]
+        if (mapping.matrix[:3, :3] == np.diag(steps)).all():
+            # voxels that are read for one of the result, axis by axis; too many where the result is coarse
             return 2 * (taps == 1 or taps * (abs(h * w) + abs(w) + 1) < taps**3)
     return int(taps == 2 and mapping.in_plane)
 
@@ -364,9 +364,10 @@ def _three_rows(matrix: FloatArray) -> bytes:
 
 
 def _run_in_c(function: Callable[..., None], job: Gather, out: Array, *, double: bool) -> None:
-    work, depth = work_row(job, out, double=double), job.mapping.size[0]
+    method, depth = _method(job, double), job.mapping.size[0]
+    work = work_row(job, out, method=method)
     is_small = math.prod(job.mapping.size) < _THREADS_PAY
-    count = 1 if is_small else max(1, min(depth, threads() * (1 if _way(job, double) else _SLABS)))
+    count = 1 if is_small else max(1, min(depth, threads() * (1 if method else _SLABS)))
     ends = [depth * n // count for n in range(count + 1)]
     failed = np.zeros(count, np.int32)
 

@@ -194,9 +194,8 @@ def window_of(
     needed = _needed(matrix, box.shape, shape, [margin + math.ceil(_REACH * sigma) for sigma in sigmas])
     data = read(needed)
     matrix[:3, 3] -= needed.start
-    whole = np.rint(
-        matrix
-    )  # voxels of parallel grids are found where they are, and those of one grid are copied
+    # whole numbers without the rounding of matrices: voxels that both grids have are copied
+    whole = np.rint(matrix)
     mapping = Mapping3(box.shape, np.where(np.abs(matrix - whole) < _ROUND, whole, matrix))
 
     def resampled(volume: AnyArray) -> AnyArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
 
 import numpy as np
 import pytest
@@ -298,13 +297,6 @@ def test_arrays_are_written_as_numpy_reads_them(ending, shape, tmp_path):
 def test_types_that_nifti_does_not_have_are_refused(tmp_path):
     with pytest.raises(ParameterError, match=r"NIfTI has no type for .*; allowed: complex128, .*uint8"):
         save(Sequence(np.zeros(SHAPE, np.longdouble), "DHW", affine=np.eye(4)), tmp_path / "v.nii")
-
-
-def test_without_libdeflate_zlib_packs_the_same(tmp_path, monkeypatch):
-    volume = Sequence(np.arange(210, dtype=np.int16).reshape(*SHAPE, 1), "DHWC", affine=np.eye(4))
-    monkeypatch.setitem(sys.modules, "deflate", None)
-    save(volume, tmp_path / "v.nii.gz")
-    assert gzip.decompress((tmp_path / "v.nii.gz").read_bytes()) == nifti_bytes(volume)
 
 
 def test_a_long_quaternion_is_said_and_colors_of_vectors_are_refused():

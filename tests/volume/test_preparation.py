@@ -138,8 +138,8 @@ def test_patches_are_those_of_the_volume_resampled_as_a_whole(case, interp, anti
 
 
 def test_wrong_preparation_is_refused(case):
-    with pytest.raises(ParameterError, match="interp='cubic' is not valid; allowed: 'linear'"):
-        Prepare(interp="cubic")
+    with pytest.raises(ParameterError, match="interp='sinc' is not valid; allowed: 'nearest'"):
+        Prepare(interp="sinc")
     with pytest.raises(ParameterError, match="crop_above='air' is not valid; allowed: a number"):
         Prepare(crop_above="air")
     with pytest.raises(ParameterError, match=r"Cache\(device='cuda'\) and device='cpu' exclude one another"):
