@@ -24,7 +24,7 @@ from tests.support.last_words import (  # noqa: F401  hooks of pytest
     pytest_unconfigure,
 )
 
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ci", max_examples=50, derandomize=True, deadline=None, print_blob=True)
 hypothesis.settings.register_profile("here", deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "here")
 
