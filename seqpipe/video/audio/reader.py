@@ -17,7 +17,7 @@ from ...core.closing import Closing
 from ...core.forks import reset_after_fork
 from ...core.param import Param
 from ...errors import FrameRangeError, ParameterError, SourceError
-from ..probe.probe import Demuxer, is_cover
+from ..probe.probe import is_cover, open_container
 from ..probe.recognize import parsing
 from ..source.source import Origin, Source, Stamp, open_source
 from .decode import BlockDecoder
@@ -216,12 +216,11 @@ def sound_alone(origin: Origin, *, stream: int | str | None = None) -> AudioRead
 
 @contextlib.contextmanager
 def _demuxer(source: Source) -> Iterator[InputContainer]:
-    with parsing(source):
-        demuxer = Demuxer(source)
-        try:
-            yield demuxer.container
-        finally:
-            demuxer.close()
+    with (
+        parsing(source),
+        open_container(source) as container,
+    ):  # which checks what the headers of images declare
+        yield container
 
 
 _TIME_S: Final = {
