@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import gc
 import os
 from collections.abc import Generator, Iterator
@@ -17,6 +15,7 @@ from data_scripts.media_item import Entry
 from seqpipe.core.native import native_directory
 from seqpipe.video.engine.backend import PROCESSES
 from tests.support import media
+from tests.support.gpu import missing_gpu, required
 from tests.support.kept import kept_folder
 from tests.support.last_words import (  # noqa: F401  hooks of pytest
     pytest_configure,
@@ -24,7 +23,7 @@ from tests.support.last_words import (  # noqa: F401  hooks of pytest
     pytest_unconfigure,
 )
 
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ci", max_examples=50, derandomize=True, deadline=None, print_blob=True)
 hypothesis.settings.register_profile("here", deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "here")
 
@@ -81,7 +80,7 @@ def pytest_sessionfinish() -> None:
 @pytest.hookimpl(trylast=True)  # after pytest's own, which leaves out by -m and -k
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out thousands of tests marked gpu where there is no GPU, unless nothing else was asked for."""
-    if not _missing_gpu() or _required():
+    if not missing_gpu() or required():
         return
     left = [item for item in items if item.get_closest_marker("gpu") is None]
     if left and len(left) < len(items):
@@ -91,35 +90,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_report_header() -> str | None:
     """Say that the tests marked gpu do not run."""
-    missing = _missing_gpu()
-    return f"tests marked gpu are left out: {missing}" if missing and not _required() else None
+    missing = missing_gpu()
+    return f"tests marked gpu are left out: {missing}" if missing and not required() else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test marked gpu where there is no GPU; fail it instead under SEQPIPE_REQUIRE_GPU=1."""
     if item.get_closest_marker("gpu") is None:
         return
-    missing = _missing_gpu()
-    if missing and _required():
+    missing = missing_gpu()
+    if missing and required():
         pytest.fail(f"SEQPIPE_REQUIRE_GPU=1, but {missing}", pytrace=False)
     if missing:
         pytest.skip(missing)
-
-
-def _required() -> bool:
-    """Whether a GPU that is missing is a failure."""
-    return os.environ.get("SEQPIPE_REQUIRE_GPU") == "1"
-
-
-@functools.cache
-def _missing_gpu() -> str:
-    """Why no GPU can be used, "" if one can; asks the driver only, so that no heavy library is loaded."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        return f"no NVIDIA driver: {error}"
-    count = ctypes.c_int(0)
-    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-    if status:
-        return f"the NVIDIA driver gives error {status}"
-    return "" if count.value else "the NVIDIA driver sees no GPU"

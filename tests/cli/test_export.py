@@ -16,6 +16,7 @@ import seqpipe
 from data_scripts.frame_code import read
 from seqpipe.cli.output.manifest import read_rows
 from tests.support.decoders import count_packets
+from tests.support.deep import combined
 from tests.support.ffmpeg import frame_times
 from tests.support.media import entry, made
 from tests.support.motion import shifted_video
@@ -28,9 +29,9 @@ def rows(path):
 
 
 @pytest.mark.parametrize(
-    "name", ["h264", "hevc_open_gop", "vp9_altref", "av1", "mpeg4_mp4", "rotated_90", "start_10s"]
+    ("name", "jobs"),
+    combined(["h264", "hevc_open_gop", "vp9_altref", "av1", "mpeg4_mp4", "rotated_90", "start_10s"], [3, 1]),
 )
-@pytest.mark.parametrize("jobs", [1, 3])
 def test_every_frame_is_exported_in_order(run, tmp_path, name, jobs):
     run("export", made(name), "--out", tmp_path / "o", "--jobs", jobs, "--manifest", tmp_path / "m.jsonl")
     assert numbers(tmp_path / "o") == list(range(48))
@@ -151,8 +152,7 @@ def test_sixteen_bits_are_kept_when_asked_for(run, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "hevc_10/000000.npy"), exact)
 
 
-@pytest.mark.parametrize("step", [1, 5, 8, 20])
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(("step", "jobs"), combined([1, 5, 8, 20], [2, 1]))
 def test_sequences_as_arrays(run, tmp_path, step, jobs):
     options = ("--sequence-length", 4, "--stride", 2, "--step", step, "--start", "3f", "--format", "npz")
     run(

@@ -164,7 +164,12 @@ def test_uncompressed_frames_are_those_of_a_file_by_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [(name, options) for name, *options in SELECTIONS], ids=lambda one: str(one)[:40]
+    ("name", "options"),
+    [
+        (name, options) if place % 2 == 0 else deep(name, options)
+        for place, (name, *options) in enumerate(SELECTIONS)
+    ],
+    ids=lambda one: str(one)[:40],
 )
 def test_selections_are_those_of_a_file_by_name(name, options, tmp_path):
     assert_same(*both(tmp_path, made(name), *options))

@@ -110,7 +110,7 @@ def own_cache(monkeypatch, tmp_path):
     (tmp_path / "other").mkdir()
 
 
-@pytest.mark.parametrize("name", deep_but(SCANNED[::2], SCANNED))
+@pytest.mark.parametrize("name", deep_but(SCANNED[::4], SCANNED))
 def test_files_manifest_and_note_are_those_of_an_indexed_video(name, tmp_path, monkeypatch, first_passes):
     one, other = both(tmp_path, monkeypatch, made(name), "--short-side", 32)
     assert one == other

@@ -13,6 +13,7 @@ from seqpipe.ops.call import inputs
 from seqpipe.ops.core import declaration
 from seqpipe.ops.core.spec import KERNEL_DTYPES
 from tests.support.emulated import EmulatedDevice
+from tests.support.gpu import gpu_place
 from tests.support.operators import cupy, first_of_skeletons
 
 
@@ -27,6 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not (item.path.name.startswith("test_every_") and isinstance(item, pytest.Function)):
             continue
         given = item.callspec.params if hasattr(item, "callspec") else {}
+        if given.get("anywhere") == "reference":
+            item.add_marker("deep")  # the CPU's form is the reference for most operators
         if "emulated" not in (given.get("place"), given.get("anywhere")):
             continue
         if not (given.get("name") in few or given.get("which") == "main"):
@@ -86,14 +89,14 @@ def emulated() -> EmulatedDevice:
     return EmulatedDevice()
 
 
-@pytest.fixture(params=["cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["cpu", "emulated", *gpu_place("gpu")])
 def place(request: pytest.FixtureRequest) -> Place:
     """Every backend but the reference."""
     device = request.getfixturevalue("emulated") if request.param == "emulated" else None
     return Place(request.param, device)
 
 
-@pytest.fixture(params=["reference", "cpu", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["reference", "cpu", "emulated", *gpu_place("gpu")])
 def anywhere(request: pytest.FixtureRequest) -> Place:
     """Every backend."""
     device = request.getfixturevalue("emulated") if request.param == "emulated" else None

@@ -104,7 +104,7 @@ def test_what_is_no_number_or_far_too_large_is_as_the_reference_has_it(place, na
             compare(place(op, x), reference(op, x), op.traits.tolerance)
 
 
-@STRUCTURAL
+@FIRST
 def test_large_images_agree_too(place, case):
     """Tables and whole blocks of threads are used for these only."""
     op = built(case)

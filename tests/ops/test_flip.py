@@ -47,7 +47,11 @@ def test_images_longer_than_float32_has_places_are_flipped_on_a_cpu_alone(emulat
             ParameterError, match="flip: images of 1×8388609 pixels; allowed: up to 8388608 rows"
         ):
             made()
-    short = x[:, :-1]
+
+
+@pytest.mark.deep
+def test_images_as_long_as_float32_has_places_are_flipped_by_kernels_too(emulated):
+    short = np.arange(2**23).astype(np.uint8)[None, :, None]
     compare(apply(Flip(), short, layout="HWC", backend="cuda", device=emulated), short[:, ::-1])
     compare(together(Flip())(short, mask=short).mask, short[:, ::-1])
 

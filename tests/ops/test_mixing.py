@@ -14,6 +14,7 @@ from seqpipe.ops import CutMix, Declaration, Mixup, apply
 from seqpipe.ops.core.blocks import resolve
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.cuda.kernel import defines_of, source_of
+from tests.support.deep import combined
 from tests.support.nvrtc import assert_compiles_well, missing_nvrtc
 from tests.support.operators import compare, cupy, five, images
 
@@ -80,8 +81,9 @@ def by_torchvision(op, x, labels, rows):
 
 
 @BOTH
-@pytest.mark.parametrize("per_sample", [False, True])
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float16", "float32"])
+@pytest.mark.parametrize(
+    ("dtype", "per_sample"), combined(["uint8", "uint16", "int16", "float16", "float32"], [False, True])
+)
 def test_it_is_torchvisions_formula(mixed, op, per_sample, dtype):
     op = type(op)(**{**op.settings(), "per_sample": per_sample})
     x = images(op, dtype, samples=4, size=(25, 31))

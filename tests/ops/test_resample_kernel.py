@@ -8,6 +8,7 @@ import pytest
 from seqpipe import ops
 from seqpipe.array import to_numpy
 from seqpipe.ops import apply
+from tests.support.deep import combined
 
 SIZES = {
     "shrunk": ((37, 61), (9, 13)),
@@ -74,9 +75,14 @@ def test_every_filter_and_type(resized, interp_type, dtype):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinity times 0
-@pytest.mark.parametrize("interp_type", ["linear", "cubic", "lanczos3", "gaussian", "area"])
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize("after", [(8, 40), (21, 20), (60, 70), (3, 4)])
+@pytest.mark.parametrize(
+    ("interp_type", "dtype", "after"),
+    combined(
+        ["linear", "cubic", "lanczos3", "gaussian", "area"],
+        ["float16", "float32"],
+        [(8, 40), (21, 20), (60, 70), (3, 4)],
+    ),
+)
 def test_what_is_no_number_spoils_the_same_pixels(resized, interp_type, dtype, after):
     """Also near each border, where taps are cut off, and where the weight is 0."""
     for place in ((0, 0), (0, 14), (15, 0), (15, 28), (30, 14), (30, 28), (15, 14), (1, 1), (29, 27)):
@@ -88,9 +94,14 @@ def test_what_is_no_number_spoils_the_same_pixels(resized, interp_type, dtype, a
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # what is far outside has no weight at all
-@pytest.mark.parametrize("antialias", [True, False])
-@pytest.mark.parametrize("interp_type", ["nearest", "linear", "cubic", "area"])
-@pytest.mark.parametrize("after", [(24, 32), (40, 64), (70, 96), (9, 24), (8, 12)])
+@pytest.mark.parametrize(
+    ("after", "interp_type", "antialias"),
+    combined(
+        [(24, 32), (40, 64), (70, 96), (9, 24), (8, 12)],
+        ["linear", "cubic", "nearest", "area"],
+        [True, False],
+    ),
+)
 def test_few_taps_that_are_known_beforehand(resized, antialias, interp_type, after):
     """Widths that are whole words, and others; windows that begin anywhere, so that taps lie beyond each border."""
     x = values((26, 36, 3))

@@ -83,22 +83,6 @@ def test_orders_are_those_of_numpy(frames, data):
         compare(found, x[at])
 
 
-@pytest.mark.parametrize("layout", ["FHWC", "FCHW", "NFHWC", "NFCHW", "DHW"])
-@pytest.mark.parametrize(
-    ("op", "order"),
-    [
-        (Reverse(), [2, 1, 0]),
-        (Subsample(stride=2), [0, 2]),
-        (Subsample(stride=2, offset=1), [1]),
-        (SequenceRearrange(new_order=(2, -3, 1, 1, 0)), [2, 0, 1, 1, 0]),
-    ],
-    ids=repr,
-)
-def test_any_layout_on_every_backend(anywhere, op, order, layout):
-    x = images(op, "uint16", layout)
-    compare(anywhere(op, x, layout=layout), x.take(order, layout.replace("D", "F").index("F")))
-
-
 @pytest.mark.parametrize("layout", ["FHWC", "FCHW", "NFHWC", "NFCHW", "DHWC"])
 def test_elements_have_no_axis_of_frames(layout):
     op = ElementExtract(element_map=(1, -1, 1))

@@ -26,7 +26,7 @@ from tests.support.augmented import (
     levels_apart,
     unfused,
 )
-from tests.support.deep import combined
+from tests.support.deep import combined, deep
 from tests.support.under_way import on_allocation
 
 EVAL = Chain(
@@ -68,7 +68,7 @@ def test_fused_is_unfused_within_a_level(place: str, media: str, name: str) -> N
     assert all(batch.stacked is not None for batch in found)
 
 
-@pytest.mark.parametrize("fuse", ["surface", "exact", "planes"])
+@pytest.mark.parametrize("fuse", ["surface", deep("exact"), deep("planes")])
 def test_videos_of_different_sizes_in_a_batch(place: str, fuse: Any) -> None:
     names = ("h264", "wide_h264", "rotated_90")
     found, wanted = fused(TRAIN, place, *names, fuse=fuse), unfused(TRAIN, place, *names)
@@ -150,7 +150,7 @@ def test_exact_is_exact(place: str, name: str, media: str, reading: dict[str, An
 
 
 @pytest.mark.parametrize("place", ["gpu", pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)
-@pytest.mark.parametrize("name", ["cut", "train"])
+@pytest.mark.parametrize("name", ["cut", deep("train")])
 def test_overlapping_windows_with_crops_of_their_own_take_the_fused_loop(
     place: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def scalings(draw: st.DrawFn) -> list[Op]:
 
 
 @given(st.data(), st.integers(0, 5))
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_windows_are_those_of_the_operators(data: st.DataObject, epoch: int) -> None:
     """Of each sample, judged by what their references make of a picture of floats, and by Pillow."""
     first = [ops.Crop(crop=(50, 60), crop_pos_y=(0.0, 1.0))] if data.draw(st.booleans()) else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -80,7 +81,8 @@ def read():
     else:
         yield from reader
 """
-WAYS = deep_but(("computed", "stream"), ("batches", "computed", "samples", "frames", "stream"))
+EVERY_WAY = ("batches", "computed", "samples", "frames", "stream")
+WAYS = deep_but(("computed", "stream"), EVERY_WAY)
 
 # Only the interpreter can end these: nobody closes anything.
 FOREVER = """
@@ -196,7 +198,10 @@ def test_every_interrupt_arrives_and_reading_goes_on(device, way, rounds):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("way", "end"), combined(("batches", "samples", "frames", "stream"), [*ENDS]))
+@pytest.mark.parametrize(
+    ("way", "end"),
+    deep_but([("batches", "half closed"), ("frames", "error")], itertools.product(EVERY_WAY, ENDS)),
+)
 def test_a_program_may_end_at_any_time(device, way, end):
     with program(ENDING + ENDS[end], device, way, *files(*NAMES)) as process:
         said(process, "begun")

@@ -33,6 +33,7 @@ from seqpipe.video.index.open import open_index
 from seqpipe.video.plan.plan import PlannedVideo
 from seqpipe.video.plan.request import Request
 from seqpipe.video.source.source import open_source
+from tests.support.deep import deep_but
 from tests.support.media import ROOT, made, names
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no memfd_create")
@@ -43,6 +44,9 @@ class NoOwn(DecoderPool):
 
     def take(self, *_):
         raise AssertionError("this process decodes")
+
+
+EVERY = [*names("sound")[::5], *names("mixed"), *names("damaged")]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +98,7 @@ def outcome(found):
     return found.numpy().tobytes(), found.frames.tolist()
 
 
-@pytest.mark.parametrize("name", [*names("sound")[::5], *names("mixed"), *names("damaged")])
+@pytest.mark.parametrize("name", deep_but(EVERY[::3], EVERY))
 def test_children_give_what_threads_give(helpers, name):
     asked = [every_frame(name)]
     with Engine(1, processes=0) as own, engine(helpers) as other:

@@ -15,7 +15,7 @@ from ...core.closing import Closing
 from ...core.forks import reset_after_fork
 from ...core.param import Param
 from ...errors import FrameRangeError, ParameterError, SourceError
-from ..probe.probe import Demuxer, is_cover
+from ..probe.probe import is_cover, open_container
 from ..probe.recognize import parsing
 from ..source.source import Origin, Source, Stamp, open_source
 from .decode import BlockDecoder
@@ -201,9 +201,10 @@ def sound_alone(origin: Origin, *, stream: int | str | None = None) -> AudioRead
     """Return a reader of a file that has sound and no video but cover images; None for other files."""
     try:
         source = open_source(origin)
-        with parsing(source), Demuxer(source) as demuxer:
-            has_video = any(not is_cover(one) for one in demuxer.container.streams.video)
-            sound = not has_video and bool(audio_streams(demuxer.container))
+        # which checks what the headers of images declare
+        with parsing(source), open_container(source) as container:
+            has_video = any(not is_cover(one) for one in container.streams.video)
+            sound = not has_video and bool(audio_streams(container))
     except SourceError:
         return None
     return AudioReader(origin, stream=stream) if sound else None
@@ -231,10 +232,10 @@ class _Tracks:
         """Return the streams of sound of a file; one is read at the same time, as opening takes longest."""
 
         def read() -> tuple[AudioStreamInfo, ...]:
-            with parsing(source), Demuxer(source) as demuxer:
-                streams = tuple(audio_streams(demuxer.container))
+            with parsing(source), open_container(source) as container:
+                streams = tuple(audio_streams(container))
                 chosen = choose_stream(source, streams, wanted).number
-                self._of(source, chosen, lambda: read_track(source, chosen, demuxer.container))
+                self._of(source, chosen, lambda: read_track(source, chosen, container))
                 return streams
 
         streams: tuple[AudioStreamInfo, ...] = self._of(source, -1, read)
