@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_refused():
         (lambda: core.signed_bin(1.5), "must be an int or a DataNode"),
         (
             lambda: rand_augment.apply_rand_augment([a.invert], None, 1, 31),
-            r"must be an integer from `\[0, 30\]` range, got 31",
+            r"must be an integer from `\[0, 30\]` range. Got 31",
         ),
         (lambda: trivial_augment.apply_trivial_augment([], None), "list cannot be empty"),
         (

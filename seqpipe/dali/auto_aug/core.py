@@ -167,15 +167,15 @@ class Augmentation:
         required = [one.name for one in self._further() if one.default is inspect.Parameter.empty]
         missing = [name for name in required if name not in options]
         if missing:
-            error = self._wrong(
-                f"named arguments were not provided to the call: {', '.join(missing)}",
-                advice=_SHAPE_ADVICE if missing == ["shape"] else None,
-            )
-            raise error
+            if missing == ["shape"]:
+                raise ParameterError(
+                    f"The augmentation `{self.name}` requires `shape` argument", advice=_SHAPE_ADVICE
+                )
+            raise self._wrong(f"named arguments were not provided to the call: {', '.join(missing)}")
         return self.op(data, parameter, **self.accepted(options))
 
-    def _wrong(self, fact: str, advice: str | None = None) -> ParameterError:
-        return ParameterError(fact, source=f"the augmentation `{self.name}`", advice=advice)
+    def _wrong(self, fact: str) -> ParameterError:
+        return ParameterError(fact, source=f"the augmentation `{self.name}`")
 
     def _magnitudes(self, count: int | None) -> Any:
         """Return all magnitudes.

@@ -84,15 +84,18 @@ def suite(
     return made
 
 
-def check_counts(call: str, **counts: tuple[Any, int, int | None]) -> None:
-    """Check whole numbers: for each name the value, the least and, unless None, the first that is too large.
+def check_counts(call: str, num_magnitude_bins: Any, n: Any = 1, m: Any = 0) -> None:
+    """Check the number of magnitudes, that of augmentations of a sample, and the bin of their magnitude.
 
     Raises:
         ParameterError: one is not valid.
     """
-    for name, (value, least, end) in counts.items():
-        if not isinstance(value, int) or value < least or (end is not None and value >= end):
-            kind = "positive" if least else "non-negative"
-            allowed = f"from `[{least}, {end - 1}]` range" if end is not None else f"a {kind} integer"
-            what = "the magnitude bin `m` must be an integer" if end is not None else f"the `{name}` must be"
-            raise ParameterError(f"{what} {allowed}, got {value}", source=call)
+    fact = ""
+    if not isinstance(n, int) or n < 0:
+        fact = f"the number of operations to apply `n` must be a non-negative integer, got {n}"
+    elif not isinstance(num_magnitude_bins, int) or num_magnitude_bins < 1:
+        fact = f"the `num_magnitude_bins` must be a positive integer, got {num_magnitude_bins}"
+    elif not isinstance(m, int) or not 0 <= m < num_magnitude_bins:
+        fact = f"the magnitude bin `m` must be an integer from `[0, {num_magnitude_bins - 1}]` range. Got {m}"
+    if fact:
+        raise ParameterError(fact, source=call)

@@ -38,6 +38,7 @@ def rand_augment(
     Raises:
         ParameterError: an argument is not valid.
     """
+    check_counts("rand_augment", num_magnitude_bins, n, m)
     if not options.pop("monotonic_mag", True):
         raise ParameterError(
             "monotonic_mag=False is not available",
@@ -74,8 +75,7 @@ def apply_rand_augment(
         ParameterError: an argument is not valid, or no augmentation has it.
     """
     call = "apply_rand_augment"
-    check_counts(call, num_magnitude_bins=(num_magnitude_bins, 1, None), n=(n, 0, None))
-    check_counts(call, m=(m, 0, num_magnitude_bins))
+    check_counts(call, num_magnitude_bins, n, m)
     if not n:
         warnings.warn(
             "The `apply_rand_augment` was called with `n=0`, no augmentation will be applied.", stacklevel=2

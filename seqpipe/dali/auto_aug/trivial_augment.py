@@ -30,6 +30,7 @@ def trivial_augment_wide(
     Raises:
         ParameterError: an argument is not valid.
     """
+    check_counts("trivial_augment_wide", num_magnitude_bins)
     return policy("trivial_augment_wide", data, shape=shape, num_magnitude_bins=num_magnitude_bins, **options)
 
 
@@ -53,7 +54,7 @@ def apply_trivial_augment(
         ParameterError: an argument is not valid, or no augmentation has it.
     """
     call = "apply_trivial_augment"
-    check_counts(call, num_magnitude_bins=(num_magnitude_bins, 1, None))
+    check_counts(call, num_magnitude_bins)
     if not augmentations:
         raise ParameterError("the `augmentations` list cannot be empty", source=call)
     forbid_unused_kwargs(augmentations, options, call)

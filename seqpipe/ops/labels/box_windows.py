@@ -96,7 +96,10 @@ class BoxWindows:
             sides = np.broadcast_to(self.fixed, (count, axes))
         else:
             bounds = [self.ratios[k % len(self.ratios)] for k, _ in enumerate(combinations(range(axes), 2))]
-            drawn = [np.exp(rng.uniform(*map(math.log, bounds[k]), count)) for k in range(axes - 1)]
+            drawn = [
+                np.exp(rng.uniform(math.log(bounds[k][0]), math.log(bounds[k][1]), count))
+                for k in range(axes - 1)
+            ]
             sides = np.stack([np.ones(count), *(1 / one for one in drawn)], axis=1)
             fits = np.ones(count, np.bool_)
             for (a, b), (least, most) in zip(combinations(range(axes), 2), bounds, strict=True):
