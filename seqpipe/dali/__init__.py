@@ -35,11 +35,14 @@ from . import (
     types,
 )
 from .data_node import DataNode, newaxis
+from .dtypes import OperatorConcurrency, StreamPolicy
 from .pipeline import Pipeline, pipeline_def
 
 __all__ = [
     "DataNode",
+    "OperatorConcurrency",
     "Pipeline",
+    "StreamPolicy",
     "auto_aug",
     "backend",
     "data_node",

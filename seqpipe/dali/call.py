@@ -29,6 +29,7 @@ from .data_node import (
 from .device import gpu_number
 from .dtypes import DALIDataType, DALIImageType, DALIInterpType, converted, dtype_name
 from .raised import as_dali_raises
+from .serialized import Origin, set_origin
 from .value import Value
 
 __all__ = [
@@ -213,7 +214,7 @@ def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
         pipe = current()
         if pipe is not None and pipe.computes:
             return pipe.computed(row, inputs, arguments)
-        return called(row, inputs, arguments)
+        return set_origin(called(row, inputs, arguments), Origin("fn", (row.name, *inputs), arguments))
 
 
 def called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:

@@ -34,6 +34,7 @@ from .expressions import (
 )
 from .mapped import owned, views
 from .raised import as_dali_raises
+from .serialized import Origin, recorded
 from .value import Value, value_of
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Recipe",
     "arithmetic",
     "attached",
+    "check_plain_list",
     "current",
     "fixed_value",
     "newaxis",
@@ -99,6 +101,8 @@ class DataNode(ops.DataNode):
     """The value of a node that is the same for all samples of all batches."""
     recipe: Recipe | None = None
     """The call that made a node outside of a pipeline."""
+    origin: tuple[Origin, int] | None = None
+    """The call that made it, and its number among the nodes of the call; None if that is not recorded."""
     maps_files = False
     """Whether values may be views of mapped files, or of parts of them."""
 
@@ -203,6 +207,7 @@ class DataNode(ops.DataNode):
             )
         return self.pipeline.batch_of(self)
 
+    @recorded("gpu")
     def gpu(self) -> DataNode:
         """Return the node's value on the pipeline's GPU; unchanged on machines without a driver."""
         if self.device == "gpu":
@@ -211,16 +216,19 @@ class DataNode(ops.DataNode):
             return _on(self, "gpu", lambda values, _: values[0])
         return _on(self, "gpu", lambda values, _: owned(values[0]).on_device())
 
+    @recorded("cpu")
     def cpu(self) -> DataNode:
         """Return the node's value in main memory."""
         return self if self.device == "cpu" else _on(self, "cpu", lambda values, _: values[0].on_host())
 
+    @recorded("shape")
     def shape(self, *, dtype: Any = None, device: str = "cpu") -> DataNode:
         """Return the shape of each sample, by default int64, on a device."""
         kind = "int64" if dtype is None else dtype_name(dtype)
         node = DataNode("shapes", [self], partial(_shapes, kind), summary=kind)
         return node.gpu() if device == "gpu" else node
 
+    @recorded("property")
     def property(self, key: str, *, device: str = "cpu") -> DataNode:
         """Return a property of each sample as bytes: ``"source_info"`` or ``"layout"``.
 
@@ -248,19 +256,26 @@ class DataNode(ops.DataNode):
     def __bool__(self) -> NoReturn:
         with as_dali_raises:
             raise ParameterError(
-                f"{self.where}: {self} has a truth value for each sample of a batch, not one for all",
-                source="DataNode",
-                advice="Declare the pipeline with @pipeline_def(enable_conditionals=True) and use `if`, `and`, `or`, "
-                "`not` there; or choose by arithmetic: condition * a + (condition == 0) * b. In functions that were "
-                "not rewritten (lambdas without a file, installed packages) `if` on nodes does not work",
+                '"DataNode" was used in conditional context - it might have been used in truth evaluation for `if` '
+                "statement, logical expression or cast to a boolean. To use conditional execution via `if` statements "
+                "you need to specify `enable_conditionals=True` in `@seqpipe.dali.pipeline_def` decorator. You can "
+                "read more about conditional execution in specific section of the Pipeline documentation. Bool "
+                "conversion can be achieved with the `cast` operator",
+                source=f"{self.where}: {self}",
+                advice="A node has a truth value for each sample of a batch, not one for all. Without conditionals, "
+                "choose by arithmetic: condition * a + (condition == 0) * b. In functions that were not rewritten "
+                "(lambdas without a file, installed packages) `if` on nodes does not work",
             )
 
+    @recorded("abs")
     def __abs__(self) -> DataNode:
         return DataNode("abs", [self], lambda v, _: each_of(v[0], abs), device=self.device)
 
+    @recorded("neg")
     def __neg__(self) -> DataNode:
         return DataNode("-", [self], lambda v, _: each_of(v[0], negative), device=self.device)
 
+    @recorded("invert")
     def __invert__(self) -> DataNode:
         return DataNode("~", [self], lambda v, _: each_of(v[0], inverse), device=self.device)
 
@@ -377,8 +392,14 @@ def node_of(value: Any) -> DataNode:
     return _constant_node(value.array if isinstance(value, ScalarConstant) else _array_of(value))
 
 
+@recorded("constant")
 def Constant(  # noqa: N802  DALI's name
-    value: Any, dtype: Any = None, shape: Any = None, layout: str | None = None, device: str | None = None
+    value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    layout: str | None = None,
+    device: str | None = None,
+    **_: Any,
 ) -> Any:
     """Return a value that is the same for all samples of a batch.
 
@@ -391,6 +412,7 @@ def Constant(  # noqa: N802  DALI's name
         shape: shape of the value; a single number is repeated.
         layout: letters of the axes.
         device: "cpu" or "gpu".
+        **_: ``name`` and others that operators have, without effect.
     """
     scalar = not np.ndim(value) and (shape is None or np.size(shape) == 0 or tuple(np.ravel(shape)) == (1,))
     if scalar and layout is None and device is None:
@@ -418,6 +440,7 @@ def _constant_node(array: np.ndarray[Any, Any], layout: str = "", device: str = 
         return Value(np.broadcast_to(array, (len(run.index), *array.shape)).copy(), layout)
 
     node = DataNode("constant", [], repeated, summary=_summary(array))
+    node.origin = Origin("constant", (array,), {"layout": layout, "device": device}), 0
     if device == "gpu":
         return node.gpu()
     node.constant = array
@@ -445,6 +468,7 @@ def _on(node: DataNode, device: str, compute: Compute) -> DataNode:
     return DataNode(device, [node], compute, device=device, passes=True)
 
 
+@recorded("arithmetic")
 def arithmetic(sign: str, left: Any, right: Any) -> DataNode:
     """Return the node of a binary operation on two nodes, or on a node and a number.
 
@@ -452,6 +476,8 @@ def arithmetic(sign: str, left: Any, right: Any) -> DataNode:
         ParameterError: an operand is neither a node nor a number.
     """
     nodes = [operand for operand in (left, right) if isinstance(operand, ops.DataNode)]
+    for number, one in enumerate((left, right)):
+        check_plain_list(one, number, sign)
     constants = [None if isinstance(one, ops.DataNode) else operand_of(sign, one) for one in (left, right)]
     device = "gpu" if any(getattr(node, "device", "cpu") == "gpu" for node in nodes) else "cpu"
     summary = " ".join("·" if constant is None else _summary(constant) for constant in constants)
@@ -464,6 +490,29 @@ def arithmetic(sign: str, left: Any, right: Any) -> DataNode:
 
 
 set_operators(DataNode, arithmetic)
+
+
+def check_plain_list(operand: Any, number: int, operator: str) -> None:
+    """Check that a list as an input has no nodes in it.
+
+    Raises:
+        ParameterError: it has.
+    """
+    if isinstance(operand, (list, tuple)) and _nodes_within(operand):
+        with as_dali_raises:
+            raise ParameterError(
+                f"input {number} of operator `{operator}` must be a DataNode, or convertible to one. Got a "
+                f"`{type(operand).__name__}` with nested DataNode",
+                source=user_line() or "DataNode",
+                advice="fn.stack joins nodes",
+            )
+
+
+def _nodes_within(value: Any) -> bool:
+    """Return whether a value is a node, or nested lists with a node."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_nodes_within, value))
+    return isinstance(value, ops.DataNode)
 
 
 def operand_of(sign: str, operand: Any) -> Any:
@@ -485,6 +534,7 @@ def operand_of(sign: str, operand: Any) -> Any:
     )
 
 
+@recorded("subscript")
 def subscript(node: DataNode, key: Any) -> DataNode:
     """Return the node of a subscript, applied to every sample.
 

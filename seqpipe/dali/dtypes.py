@@ -50,9 +50,11 @@ __all__ = [
     "DALIDataType",
     "DALIImageType",
     "DALIInterpType",
+    "OperatorConcurrency",
     "PipelineAPIType",
     "SampleInfo",
     "ScalarConstant",
+    "StreamPolicy",
     "TensorLayout",
     "YCbCr",
     "converted",
@@ -98,6 +100,24 @@ class PipelineAPIType(_Named):
     BASIC = 0
     ITERATOR = 1
     SCHEDULED = 2
+
+
+class StreamPolicy(_Named):
+    """DALI's assignment of CUDA streams, which has no effect."""
+
+    UNSPECIFIED = 0
+    SINGLE = 16
+    PER_BACKEND = 32
+    PER_OPERATOR = 48
+
+
+class OperatorConcurrency(_Named):
+    """Which of DALI's operators may run at once, which has no effect."""
+
+    UNSPECIFIED = 0
+    NONE = 2
+    BACKEND = 4
+    FULL = 6
 
 
 class DALIInterpType(_Named):

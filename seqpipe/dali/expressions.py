@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import EllipsisType
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from ..errors import ParameterError
 from ..ops.core.arithmetic import computed
@@ -25,6 +27,9 @@ __all__ = [
     "remaining_layout",
     "resolved",
 ]
+
+
+_NO_BOOLS: Final = ("+", "-", "/", "//", "%", "**")
 
 
 def negative(array: Any) -> Any:
@@ -65,7 +70,19 @@ def combined(sign: str, operands: list[Any]) -> Value:
                 advice="Use x.gpu()",
             )
     values = [one for one in operands if isinstance(one, Value)]
+    if sign in _NO_BOOLS and all(one.dtype == np.bool_ for one in operands):
+        raise ParameterError(
+            f"Inputs to arithmetic operator `{sign}` cannot be booleans",
+            source="DataNode",
+            advice="Consider using bitwise operators",
+        )
     layout = max((value.layout for value in values), key=len, default="")
+    if wrong := [value.layout for value in values if not layout.endswith(value.layout)]:
+        raise ParameterError(
+            f"the layouts {layout!r} and {wrong[0]!r} of operands. They must be equal or one must be a suffix of the "
+            "other",
+            source=f"{sign!r}",
+        )
     sources = next((value.sources for value in values if value.sources), ())
     with matching(sign, values):
         return _combined(sign, operands, values, layout, sources)

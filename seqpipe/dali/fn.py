@@ -7,7 +7,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from ..errors import ParameterError
 from .call import Row, call_operator
+from .serialized import FUNCTIONS
 from .table import OperatorGroup, groups_in, operators_in, row_of
 
 __all__: list[str] = []
@@ -51,5 +53,13 @@ def __dir__() -> list[str]:
     return sorted({*operators_in(""), *groups_in("")})
 
 
+def _repeated(operator: str, /, *inputs: Any, **arguments: Any) -> Any:
+    row = row_of(operator)
+    if row is None:
+        raise ParameterError(f"there is no operator {operator!r}", source="deserialize")
+    return call_operator(row, inputs, arguments)
+
+
+FUNCTIONS["fn"] = _repeated
 __path__: list[str] = []
 sys.modules.update({f"{__name__}.{group}": _find("", group) for group in groups_in("")})  # for ``import``

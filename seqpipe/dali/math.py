@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..array import namespace
+from ..errors import ParameterError
 from ..ops import Run
 from ..ops.core.arithmetic import result_type
-from .data_node import DataNode, arithmetic, node_of
+from .data_node import DataNode, arithmetic, check_plain_list, node_of
 from .expressions import matching
+from .serialized import recorded
 from .value import Value
 
 __all__: list[str] = ["abs", "atan2", "clamp", "fabs", "fpow", "max", "min", "pow", "rsqrt"]
@@ -42,6 +44,7 @@ def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], DataNod
         node = node_of(x)
         return DataNode(f"math.{name}", [node], lambda v, _: v[0].each(function), device=node.device)
 
+    applied = recorded(f"math.{name}")(applied)
     applied.__name__ = applied.__qualname__ = name
     applied.__doc__ = f"``nvidia.dali.math.{name}``; float32 for integers."
     return applied
@@ -51,6 +54,12 @@ def _float(name: str) -> Callable[[Any], Any]:
     """Return a function of NumPy or CuPy that takes integers as float32."""
 
     def function(array: Any) -> Any:
+        if array.dtype.kind == "b":
+            raise ParameterError(
+                f"Input to arithmetic operator `{name}` cannot be a boolean",
+                source=f"math.{name}",
+                advice="Consider using bitwise operators",
+            )
         if array.dtype.kind != "f":
             array = array.astype(np.float32)
         with np.errstate(all="ignore"):
@@ -96,6 +105,8 @@ def _binary(name: str, function: str) -> Callable[[Any, Any], DataNode]:
             layout = sorted((value.layout for value in values), key=len)[-1]
             return Value.of(samples, layout)
 
+        for number, one in enumerate((left, right)):
+            check_plain_list(one, number, name)
         nodes = [node_of(one) for one in (left, right)]
         return DataNode(
             f"math.{name}",
@@ -104,6 +115,7 @@ def _binary(name: str, function: str) -> Callable[[Any, Any], DataNode]:
             device="gpu" if any(node.device == "gpu" for node in nodes) else "cpu",
         )
 
+    applied = recorded(f"math.{function}")(applied)
     applied.__name__ = applied.__qualname__ = name
     applied.__doc__ = f"``nvidia.dali.math.{name}``."
     return applied
@@ -123,6 +135,7 @@ def _atan2(y: Any, x: Any) -> Any:
     return xp.arctan2(y.astype(kind), xp.asarray(x, kind))
 
 
+@recorded("math.atan2")
 def atan2(y: Any, x: Any) -> DataNode:
     """Return the angle of a point in radians."""
     nodes = [node_of(one) for one in (y, x)]

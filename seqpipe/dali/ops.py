@@ -54,6 +54,11 @@ class _Operator:
         assert row is not None
         return call_operator(row, inputs, {**self._arguments, **arguments})
 
+    @property
+    def device(self) -> str:
+        """The argument ``device``."""
+        return str(self._arguments.get("device") or "cpu")
+
     def __repr__(self) -> str:
         return f"ops.{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self._arguments.items())})"
 

@@ -71,6 +71,10 @@ _RESIZE: Final[dict[str, Any]] = {
 }
 _READER: Final[dict[str, Any]] = {"accept": sources.READER_ACCEPTS}
 _OTHER_DATA: Final = "seqpipe reads videos, volumes and images; read it in fn.external_source(source=…)"
+_RETIRED: Final = (
+    "{} is retired: convert its records to tar files once, and read these by fn.readers.webdataset; or read them in "
+    "fn.external_source(source=…)"
+)
 _FUNCTION: Final = "fn.python_function(x, function=…) runs your own code"
 
 _WINDOWS: Final = (
@@ -82,11 +86,7 @@ _WINDOWS: Final = (
 _BY_OPENCV: Final = "OpenCV computes it on the CPU, also with device='gpu'"
 
 _LIST: Final = (
-    Row(
-        "audio_resample",
-        build=audio.resample,
-        note="values within 1 % of the largest of DALI's, whose filter is rounded otherwise",
-    ),
+    Row("audio_resample", build=audio.resample),
     Row("batch_permutation", build=random_numbers.batch_permutation),
     Row("bbox_rotate", build=rotation.rotate_boxes),
     Row("box_encoder", build=boxes.box_encoder),
@@ -95,8 +95,8 @@ _LIST: Final = (
     Row("cat", build=arrays.joined(stacks=False)),
     Row("clahe", build=opencv.clahe, note=_BY_OPENCV),
     Row("constant", build=arrays.constant),
-    Row("coord_flip", build=images.coord_flip),
-    Row("coord_transform", build=arrays.coord_transform),
+    Row("coord_flip", build=boxes.coord_flip),
+    Row("coord_transform", build=boxes.coord_transform),
     Row("copy", build=arrays.copy),
     Row("crop", build=images.crop, **_CROP),
     Row(
@@ -122,7 +122,7 @@ _LIST: Final = (
     Row("element_extract", build=arrays.element_extract),
     Row("erase", build=images.erase),
     Row("expand_dims", build=arrays.expand_dims),
-    Row("debayer", why=_FUNCTION),
+    Row("debayer", build=opencv.debayer, note=f"bilinear by default; {_BY_OPENCV}"),
     Row("experimental.dilate", build=opencv.morphology("dilate"), note=_BY_OPENCV),
     Row("experimental.erode", build=opencv.morphology("erode"), note=_BY_OPENCV),
     Row(
@@ -184,7 +184,12 @@ _LIST: Final = (
     Row("noise.shot", to="shot_noise"),
     Row("nonsilent_region", build=audio.nonsilent_region),
     Row("normalize", build=images.normalize),
-    Row("numba_function", why=_FUNCTION),
+    Row(
+        "numba_function",
+        build=functions.numba_function,
+        accept=("blocks", "threads_per_block"),
+        note="on the CPU only",
+    ),
     Row("one_hot", build=arrays.one_hot),
     Row("ones", build=arrays.full(1)),
     Row("ones_like", build=arrays.full_like(1)),
@@ -202,7 +207,7 @@ _LIST: Final = (
     Row("random.coin_flip", build=random_numbers.random_numbers("coin_flip", "int32")),
     Row("random.normal", build=random_numbers.random_numbers("normal", "float32")),
     Row("random.uniform", build=random_numbers.random_numbers("uniform", "float32")),
-    Row("random_bbox_crop", build=arrays.random_bbox_crop, accept=("output_bbox_indices",)),
+    Row("random_bbox_crop", build=boxes.random_bbox_crop),
     Row("random_crop_generator", build=random_numbers.random_crop_window),
     Row(
         "random_resized_crop",
@@ -210,8 +215,8 @@ _LIST: Final = (
         accept=("image_type",),
         note="min_filter and mag_filter must give the same result, as INTERP_TRIANGULAR and INTERP_LINEAR do",
     ),
-    Row("readers.caffe", why=_OTHER_DATA),
-    Row("readers.caffe2", why=_OTHER_DATA),
+    Row("readers.caffe", why=_RETIRED.format("Caffe")),
+    Row("readers.caffe2", why=_RETIRED.format("Caffe2")),
     Row(
         "readers.coco",
         build=coco.coco_reader,
@@ -226,7 +231,7 @@ _LIST: Final = (
         },
     ),
     Row("readers.file", build=sources.file_reader, **_READER),
-    Row("readers.mxnet", why=_OTHER_DATA),
+    Row("readers.mxnet", why=_RETIRED.format("MXNet")),
     Row("readers.nemo_asr", why=_OTHER_DATA),
     Row("readers.numpy", build=numpy_files.numpy_reader, **_READER),
     Row("readers.sequence", build=sources.sequence_reader, **_READER),
@@ -343,8 +348,16 @@ ALIASES: Final = {
     "audio_decoder": "decoders.audio",
     "experimental.audio_resample": "audio_resample",
     "experimental.debayer": "debayer",
+    "experimental.numba_function": "numba_function",
 }
 """Older and experimental names, and the current names that they stand for."""
+
+
+_ACRONYMS: Final = {
+    **{name: name.upper() for name in ("coco", "dl", "mfcc", "rms", "roi", "ssd")},
+    **{"bbox": "BBox", "mxnet": "MXNet", "tfrecord": "TFRecord", "dltensor": "DLTensor"},
+}
+"""Parts of names of classes that have several capitals."""
 
 
 def row_of(name: str) -> Row | None:
@@ -376,7 +389,7 @@ def groups_in(group: str) -> list[str]:
 
 def class_name(operator: str) -> str:
     """Return the name of an operator's class."""
-    return "".join(part.capitalize() for part in operator.split("_"))
+    return "".join(_ACRONYMS.get(part, part.capitalize()) for part in operator.split("_"))
 
 
 class OperatorGroup(ModuleType):

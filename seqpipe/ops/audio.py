@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..array import Array
 from ..errors import ParameterError
@@ -185,6 +186,8 @@ def mfcc(
     Raises:
         ParameterError: the type is unknown, or cannot be normalized.
     """
+    if axis >= spectrum.ndim:
+        raise ParameterError(f"Axis {axis} is out of bounds [0,{spectrum.ndim})", source="mfcc")
     size = spectrum.shape[axis]
     k, n = np.arange(count)[:, None], np.arange(size)[None]
     if dct_type not in (1, 2, 3, 4) or (dct_type == 1 and (normalize or size < 2)):
@@ -258,6 +261,15 @@ def nonsilent_region(
     return int(loud[0]), int(loud[-1] - loud[0]) + size
 
 
+def _positions(count: int, step: float) -> npt.NDArray[np.float64]:
+    """Return the places of a result's samples in a signal, which advance in float32 for 256 samples, as in DALI."""
+    starts = np.arange(0, count, 256) * step
+    moves = np.full((len(starts), 256), step, np.float32)
+    moves[:, 0] = starts - np.floor(starts)
+    within = np.cumsum(moves, axis=1, dtype=np.float32)
+    return np.asarray((np.floor(starts)[:, None] + within).reshape(-1)[:count], np.float64)
+
+
 def resampled(signal: Array, scale: float, length: int | None = None, quality: float = 50.0) -> Array:
     """Return a signal at another sample rate, by a sinc filter with a Hann window.
 
@@ -276,7 +288,7 @@ def resampled(signal: Array, scale: float, length: int | None = None, quality: f
         )
     lobes = round(0.007 * quality * quality - 0.09 * quality + 3)
     count = int(np.ceil(len(signal) * scale)) if length is None else int(length)
-    positions = np.arange(count) / scale
+    positions = _positions(count, 1 / scale)
     nearest = np.floor(positions).astype(np.int64)
     offsets = np.arange(1 - lobes, lobes + 1)
     entries = lobes * 64 + 1  # as in DALI, factors are interpolated in a table

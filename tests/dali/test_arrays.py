@@ -170,12 +170,12 @@ def test_samples_and_frames_are_picked(kind):
     found, _ = given(lambda x: fn.permute_batch(x, indices=[2, 0, 2]), samples)
     assert all(np.array_equal(one, samples[n]) for one, n in zip(found, (2, 0, 2), strict=True))
     ((first, last),) = run(
-        lambda: fn.element_extract(fn.external_source(lambda: samples, layout="FHW"), element_map=[0, -1]),
+        lambda: fn.element_extract(fn.external_source(lambda: samples, layout="FHW"), element_map=[0, 0]),
         batch_size=3,
     )
     assert (first.layout(), last.layout()) == ("HW", "HW")
     assert all(np.array_equal(first.at(n), samples[n][0]) for n in range(3))
-    assert all(np.array_equal(last.at(n), samples[n][-1]) for n in range(3))
+    assert all(np.array_equal(last.at(n), samples[n][0]) for n in range(3))
 
 
 def test_the_largest_shape_of_the_batch_is_that_of_all():
@@ -236,15 +236,15 @@ def test_arrays_of_one_value():
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (lambda x: fn.reshape(x, shape=[7]), r"shape \(2, 3, 4\) cannot have the shape \(7,\)"),
+        (lambda x: fn.reshape(x, shape=[7]), "with 7 elements but the original shape has 24 elements"),
         (
             lambda x: fn.squeeze(x, axes=[1]),
-            r"axes \(1,\) of samples of the shape .*; allowed: axes of length 1",
+            "a shape with 8 elements but .* 24 elements. Give axes of length 1",
         ),
         (lambda x: fn.cat(x, fn.transpose(x)), "samples cannot be joined"),
         (
             lambda x: fn.reductions.sum(x, axis_names="F"),
-            "axis_names='F' of samples of layout 'HWC'; allowed: HWC",
+            "Axis 'F' is not present in the input layout 'HWC'; allowed: HWC",
         ),
         (lambda x: fn.lookup_table(x, keys=[1, 2], values=[1]), "2 keys and 1 values"),
         (
@@ -257,9 +257,16 @@ def test_arrays_of_one_value():
         ),
         (lambda x: fn.coord_transform(x, MT=[1.0], M=2.0), "MT is given, and M or T"),
         (
-            lambda x: fn.element_extract(x, element_map=[2]),
-            "element_map has 2, for sequences of 2 frames; .* -2 to 1",
+            lambda x: fn.element_extract(fn.reshape(x, layout="FHW"), element_map=[2]),
+            "Index `2` from `element_map` is out of bounds for sample with sequence length equal `2`",
         ),
+        (lambda x: fn.element_extract(x, element_map=[0]), "it must start with 'F', got 'HWC' instead"),
+        (lambda x: fn.element_extract(x, element_map=[-1]), "Negative indices .* not allowed, found: -1"),
+        (lambda x: fn.expand_dims(x, axes=[5]), "Data has not enough dimensions to add new axes"),
+        (lambda x: fn.expand_dims(x, axes=[0, 0]), r"axes \[0, 0\]; allowed: different axes"),
+        (lambda x: fn.squeeze(x, axes=[1], axis_names="W"), "Provided both ``axes`` and ``axis_names``"),
+        (lambda x: fn.pad(x, align=[0]), "`align` argument must be positive"),
+        (lambda x: fn.reshape(x, src_dims=[0, 4]), "src_dims has 4, which is out of bounds"),
         (lambda _: fn.constant(shape=[2]), "neither idata nor fdata is given"),
     ],
 )

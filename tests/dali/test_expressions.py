@@ -65,7 +65,7 @@ def test_errors_are_of_dalis_kinds(tmp_path):
             run(lambda: fn.readers.file(files=[str(tmp_path / "none.jpg")]))
     copied = pickle.loads(pickle.dumps(caught.value))
     assert (type(copied), str(copied)) == (SourceNotFoundError, str(caught.value))
-    with pytest.raises(TypeError, match="has a truth value for each sample"):
+    with pytest.raises(TypeError, match="truth value for each sample"):
         run(lambda: 1 if image() else 2)
 
 
@@ -102,7 +102,7 @@ def test_choices_among_elements_of_nodes():
     assert same[:2] == ("UINT8", 8)
     assert weighted[:2] == ("INT32", [1, 1, 1, 1])
     assert below[:2] == ("INT32", 0)
-    with pytest.raises(ParameterError, match=r"p=\[1.0, 1.0\] for 3 elements; allowed: one chance"):
+    with pytest.raises(ParameterError, match=r"argument \"p\". Expected \{3\}, but got \{2\}"):
         run(lambda: fn.random.choice(3, p=array([1, 1], np.float32)))
 
 

@@ -185,10 +185,13 @@ def test_types_and_axes_of_outputs_may_be_promised():
     pipe = pipeline_def(node)(batch_size=1, num_threads=1, device_id=None, output_ndim=1)
     assert (pipe.output_ndim(), pipe.output_dtype()) == ([1], [None])
     with pytest.raises(
-        ParameterError, match=r"output 0 has the dtype float32; allowed: uint8 \(output_dtype\)"
+        ParameterError,
+        match=r"Data type in the output_idx=0 does not match. Expected: UINT8. Received: FLOAT",
     ):
         run(node, output_dtype=types.UINT8)
-    with pytest.raises(ParameterError, match=r"output 0 has the ndim 1; allowed: 3 \(output_ndim\)"):
+    with pytest.raises(
+        ParameterError, match=r"Number of dimensions in the output_idx=0 .* Expected: 3. Received: 1"
+    ):
         run(node, output_ndim=3)
 
 

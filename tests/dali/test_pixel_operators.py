@@ -158,10 +158,29 @@ def test_jitter_moves_values_within_its_degree():
         ),
         (
             lambda x: fn.experimental.erode(fn.transpose(x, perm=[2, 0, 1])),
-            "samples of layout 'CHW'; allowed: HW",
+            "allowed layouts HW, .* samples of layout 'CHW'",
         ),
     ],
 )
 def test_refusals(call, message):
     with pytest.raises(ParameterError, match=message):
         run(lambda: call(node(IMAGE)))
+
+
+@pytest.mark.parametrize("position", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_raw_images_become_those_that_they_were_made_of(position):
+    flat = np.broadcast_to(np.uint8([200, 120, 40]), (8, 10, 3))
+    color = np.full((2, 2), 1)
+    color[1 - position[0], 1 - position[1]] = 2  # tiles begin in the second row and column
+    color[position] = 0
+    raw = np.take_along_axis(flat, np.tile(color, (4, 5))[..., None], -1)[..., 0]
+    assert np.array_equal(one_raw(raw, blue_position=position), flat)
+    assert np.array_equal(one_raw(raw, blue_position=position, algorithm="edgeaware_ocv"), flat)
+    with pytest.raises(ParameterError, match="must lie within 2x2 tile"):
+        one_raw(raw, blue_position=(2, 0))
+
+
+def one_raw(raw, **options):
+    (found,) = run(lambda: fn.debayer(node(np.ascontiguousarray(raw)), **options))[0]
+    assert found.layout() == "HWC"
+    return found.at(0)

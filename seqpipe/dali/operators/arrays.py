@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
-from ..call import DaliCall, check_known, native, plain
+from ..call import DaliCall, check_known, plain
 from ..data_node import Constant, DataNode, node_of, outputs_of
 from ..dtypes import converted, dtype_name
 from ..mapped import views
@@ -22,7 +23,6 @@ __all__ = [
     "cast",
     "cast_like",
     "constant",
-    "coord_transform",
     "copy",
     "element_extract",
     "expand_dims",
@@ -35,7 +35,6 @@ __all__ = [
     "pad",
     "per_frame",
     "permute_batch",
-    "random_bbox_crop",
     "reduction",
     "reinterpret",
     "sequence_rearrange",
@@ -121,9 +120,8 @@ def full(value: float | None) -> Callable[[DaliCall], DataNode]:
             parts = [np.broadcast_to(a, s).copy() for a, s in zip(values[0], sizes, strict=True)]
             if layout and len(layout) != parts[0].ndim:
                 raise ParameterError(
-                    f"layout={layout!r} of {parts[0].ndim} axes",
+                    f"Layout {layout!r} has {len(layout)} dimensions but output shape has {parts[0].ndim}",
                     source=f"fn.{call.row.name}",
-                    allowed="one letter for each axis",
                 )
             result = Value.of(parts, layout)
             return result if kind is None else result.each(lambda part: converted(part, kind))
@@ -172,16 +170,21 @@ def reinterpret(call: DaliCall) -> DataNode:
             factors = relative if relative is not None else [1.0] * len(axes)
             if places is None and any(f >= 0 for f in factors[len(axes) :]):
                 raise ParameterError(
-                    f"rel_shape has {len(factors)} elements, for samples of {len(axes)} axes",
+                    f"`rel_shape` has more elements ({len(factors)}) than there are dimensions in the input "
+                    f"({len(axes)})",
                     source=f"fn.{call.row.name}",
-                    allowed="one for each axis",
-                    advice="Name the axes by src_dims=, with -1 for a new one",
+                    advice="To name the axes, with -1 for a new one, use `src_dims`",
                 )
             if places is not None and len(places) != len(factors):
                 raise ParameterError(
-                    f"src_dims has {len(places)} elements, and rel_shape {len(factors)}",
+                    f"`src_dims` and `rel_shape` have different lengths: {len(places)} vs {len(factors)}",
                     source=f"fn.{call.row.name}",
-                    allowed="as many",
+                )
+            if beyond := [axis for axis in axes if axis >= array.ndim]:
+                raise ParameterError(
+                    f"src_dims has {beyond[0]}, which is out of bounds for samples of {array.ndim} axes",
+                    source=f"fn.{call.row.name}",
+                    allowed=f"-1 to {array.ndim - 1}",
                 )
             axes = [*axes, *[-1] * (len(factors) - len(axes))]
             wanted = [
@@ -194,10 +197,7 @@ def reinterpret(call: DaliCall) -> DataNode:
         try:
             return array.reshape(wanted)
         except ValueError as error:
-            raise ParameterError(
-                f"a sample of the shape {array.shape} cannot have the shape {tuple(wanted)}",
-                source=f"fn.{call.row.name}",
-            ) from error
+            raise ParameterError(_shape_fact(array.shape, wanted), source=f"fn.{call.row.name}") from error
 
     def compute(values: list[Value], _: Run) -> Value:
         wanted = values[1].on_host() if by_node else [shape] * len(values[0])
@@ -207,6 +207,19 @@ def reinterpret(call: DaliCall) -> DataNode:
 
     summary = f"{None if by_node else shape} {layout} {kind} {relative} {places}"
     return call.node(compute, inputs=nodes, summary=summary)
+
+
+def _shape_fact(shape: tuple[int, ...], wanted: Sequence[int]) -> str:
+    """Return why samples of a shape cannot have another one."""
+    if -1 in wanted and not math.prod(side for side in wanted if side != -1):
+        return (
+            f"Cannot infer dimension {wanted.index(-1)} when the volume of the other dimensions is 0. Input shape: "
+            f"{' x '.join(map(str, shape))}"
+        )
+    return (
+        "The volume of the new shape should match the one of the original shape. Requested a shape with "
+        f"{abs(math.prod(wanted))} elements but the original shape has {math.prod(shape)} elements"
+    )
 
 
 def transpose(call: DaliCall) -> DataNode:
@@ -238,7 +251,7 @@ def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[in
         missing = [letter for letter in names if letter not in value.layout]
         if missing:
             raise ParameterError(
-                f"axis_names={names!r} of samples of layout {value.layout!r}",
+                f"Axis {missing[0]!r} is not present in the input layout {value.layout!r}",
                 source=source,
                 allowed=value.layout or "axes",
             )
@@ -247,9 +260,8 @@ def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[in
     count = max(value.ndim, 1)
     if wrong := [axis for axis in numbers if not -count <= axis < count]:
         raise ParameterError(
-            f"axis {wrong[0]} is out of range, for samples of {value.ndim} axes",
+            f"Axis {wrong[0]} out of range. Expected range is [{-count}, {count - 1}] for a {value.ndim}D input",
             source=source,
-            allowed=f"{-count} to {count - 1}",
         )
     return tuple(axis % count for axis in numbers)
 
@@ -258,36 +270,66 @@ def squeeze(call: DaliCall) -> DataNode:
     """``fn.squeeze``."""
     axes, names = call.take("axes"), call.take("axis_names")
     call.done()
+    if axes is not None and names is not None:
+        raise call.wrong("Provided both ``axes`` and ``axis_names`` arguments", allowed="one of them")
 
     def compute(values: list[Value], _: Run) -> Value:
-        value = values[0]
+        value, parts = values[0], []
         drop = axes_of(value, axes, names, "fn.squeeze")
-        letters = "".join(c for n, c in enumerate(value.layout) if n not in drop)
-        try:
-            return views((part.squeeze(drop) for part in value), letters, value.sources)
-        except ValueError as error:
-            raise ParameterError(
-                f"axes {drop} of samples of the shape {value.shapes()[0]}",
-                source="fn.squeeze",
-                allowed="axes of length 1",
-            ) from error
+        if len(set(drop)) < len(drop):
+            raise ParameterError("Specified at least twice same dimension to remove", source="fn.squeeze")
+        for part in value:
+            sides = [side for n, side in enumerate(part.shape) if n not in drop]
+            if math.prod(sides) != part.size:
+                raise ParameterError(
+                    f"Requested a shape with {math.prod(sides)} elements but the original shape has {part.size} "
+                    "elements",
+                    source="fn.squeeze",
+                    advice="Give axes of length 1",
+                )
+            parts.append(part.reshape(sides))
+        return views(parts, "".join(c for n, c in enumerate(value.layout) if n not in drop), value.sources)
 
     return call.node(compute, summary=f"{axes} {names}")
 
 
 def expand_dims(call: DaliCall) -> DataNode:
     """``fn.expand_dims``."""
-    axes, names = call.take("axes"), call.take("new_axis_names", "")
+    axes, names = call.args.pop("axes", None), call.take("new_axis_names", "")
     call.done()
+    if isinstance(axes, NativeNode):
+        raise call.wrong("axes should not be a 'DataNode'", allowed="whole numbers")
     places = np.atleast_1d(axes).astype(int).tolist()
+    if any(place < 0 for place in places):
+        raise call.wrong(f"Axis value can't be negative: {axes}")
+    if names and len(names) != len(places):
+        raise call.wrong(
+            f"Specified {len(places)} new dimensions, but layout contains only {len(names)} new dimension names"
+        )
+    order = sorted(zip(places, names or [""] * len(places), strict=True))
+    if len(set(places)) < len(places):
+        raise call.wrong(f"axes {places}", allowed="different axes")
 
     def compute(values: list[Value], _: Run) -> Value:
-        letters = list(values[0].layout)
-        if names and letters:
-            for position, letter in sorted(zip(places, names, strict=True)):
-                letters.insert(position, letter)
-        known = "".join(letters) if names and letters else names if not values[0].ndim else ""
-        return views((np.expand_dims(part, tuple(places)) for part in values[0]), known, values[0].sources)
+        value = values[0]
+        if names and value.ndim and not value.layout:
+            raise ParameterError(
+                "Specifying ``new_axis_names`` requires an input with a proper layout",
+                source="fn.expand_dims",
+            )
+        letters, sides = list(value.layout), [list(shape) for shape in value.shapes()]
+        for place, letter in order:
+            if place > len(sides[0]):
+                raise ParameterError(
+                    "Data has not enough dimensions to add new axes at specified indices",
+                    source="fn.expand_dims",
+                )
+            letters.insert(place, letter)
+            for shape in sides:
+                shape.insert(place, 1)
+        known = "".join(letters) if names or not places else ""
+        parts = (part.reshape(shape) for part, shape in zip(value, sides, strict=True))
+        return views(parts, known, value.sources)
 
     return call.node(compute, summary=f"{axes} {names}")
 
@@ -397,8 +439,22 @@ def per_frame(call: DaliCall) -> DataNode:
     """``fn.per_frame``: a parameter with one number for each frame."""
     replace = call.take("replace", False)
     call.done()
-    del replace
-    return call.node(lambda v, _: Value(v[0].data, v[0].layout or "F", v[0].sources, by_frame=True))
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value, fact = values[0], ""
+        if not value.ndim:
+            fact = "Cannot mark zero-dimensional input as a sequence"
+        elif value.layout and value.layout[0] != "F" and not replace:
+            fact = (
+                "Per-frame argument input must be a sequence. The input layout should start with 'F', got "
+                f"{value.layout!r}"
+            )
+        if fact:
+            raise ParameterError(fact, source="fn.per_frame", advice="replace=True sets the first letter")
+        letters = "F" + (value.layout[1:] if value.layout else "*" * (value.ndim - 1))
+        return Value(value.data, letters, value.sources, by_frame=True)
+
+    return call.node(compute)
 
 
 def pad(call: DaliCall) -> DataNode:
@@ -425,6 +481,8 @@ def pad(call: DaliCall) -> DataNode:
             places = places_of(numbers if by_sample else axes)
             widths = [(0, 0)] * part.ndim
             sides, steps = (np.broadcast_to(one.reshape(-1), len(places)) for one in (shape, align))
+            if (steps <= 0).any():
+                raise ParameterError("Values of `align` argument must be positive", source="fn.pad")
             for axis, side, step in zip(places, sides.tolist(), steps.tolist(), strict=True):
                 length = max(part.shape[axis], int(largest[axis] if side < 0 else side))
                 widths[axis] = (0, -(-length // int(step)) * int(step) - part.shape[axis])
@@ -435,44 +493,27 @@ def pad(call: DaliCall) -> DataNode:
     return call.node(compute, *(node_of(one).cpu() for one in settings), summary=f"{axes} {names}")
 
 
-def random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
-    """``fn.random_bbox_crop``: anchor, shape, boxes, and labels if present."""
-    labelled = len(call.inputs) > 1
-    layout = call.take("bbox_layout")
-    if layout is not None:
-        call.args["ltrb"] = layout == "xyXY"
-    constants = {name: plain(name, value) for name, value in call.args.items() if value is not None}
-    constants["seed"] = call.drawing_seed
-    op: Any = REGISTRY["random_bbox_crop"](**constants)
-
-    def compute(values: list[Value], run: Run) -> tuple[Value, ...]:
-        boxes = [np.asarray(part, np.float32) for part in values[0].on_host()]
-        labels = [np.asarray(part).reshape(-1) for part in values[1].on_host()] if labelled else None
-        crop = op(boxes, labels, epoch=run.epoch, index=run.index)
-        parts = [Value(np.asarray(crop.anchor, np.float32)), Value(np.asarray(crop.shape, np.float32))]
-        parts.append(Value.of(list(crop.boxes)))
-        if labelled:
-            parts.append(Value.of([np.asarray(one) for one in crop.labels]))
-        return tuple(parts)
-
-    return outputs_of(call.node(compute, summary=f"{constants}"), 4 if labelled else 3)
-
-
 def element_extract(call: DaliCall) -> Any:
     """``fn.element_extract``: one output for each element."""
     elements = np.atleast_1d(call.take("element_map")).astype(int).tolist()
     call.done()
+    if (least := min(elements, default=0)) < 0:
+        raise call.wrong(f"Negative indices in `element_map` are not allowed, found: {least}")
 
     def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
-        value = values[0]
-        for index in elements:
-            for shape in value.shapes():
-                if not -shape[0] <= index < shape[0]:
-                    raise ParameterError(
-                        f"element_map has {index}, for sequences of {shape[0]} frames",
-                        source="fn.element_extract",
-                        allowed=f"{-shape[0]} to {shape[0] - 1}",
-                    )
+        value, fact = values[0], ""
+        longest = max(elements)
+        if value.ndim < 2:
+            fact = "Input must have at least two dimensions - outermost for sequence and at least one for data elements"
+        elif value.layout and value.layout[0] != "F":
+            fact = f"Input layout must describe a sequence - it must start with 'F', got '{value.layout}' instead"
+        elif (shortest := min(shape[0] for shape in value.shapes())) <= longest:
+            fact = (
+                f"Index `{longest}` from `element_map` is out of bounds for sample with sequence length equal "
+                f"`{shortest}`"
+            )
+        if fact:
+            raise ParameterError(fact, source="fn.element_extract")
         letters = value.layout[1:]
         if value.dense:
             return tuple(value.with_data(value.data[:, index], letters) for index in elements)
@@ -483,31 +524,39 @@ def element_extract(call: DaliCall) -> Any:
 
 
 def sequence_rearrange(call: DaliCall) -> DataNode:
-    """``fn.sequence_rearrange``: frames in an order, which may be a node with one for each sample."""
-    order = call.args.get("new_order")
-    if not isinstance(order, NativeNode):
-        return native(call)  # type: ignore[no-any-return]
-    call.args.pop("new_order")
+    """``fn.sequence_rearrange``: frames in an order, for all samples or, as a node, for each."""
+    order = call.take("new_order")
     call.done()
+    each = isinstance(order, NativeNode)
+    if not each and not np.size(order):
+        raise call.wrong("Empty result sequences are not allowed")
 
     def compute(values: list[Value], _: Run) -> Value:
-        parts = []
-        for part, numbers in zip(values[0], values[1].on_host(), strict=True):
-            frames = np.ravel(numbers)
-            if (
-                frames.dtype.kind not in "iu"
-                or not frames.size
-                or not (abs(frames * 2 + 1) <= 2 * len(part)).all()
-            ):
-                raise ParameterError(
-                    f"new_order={frames.tolist()} of a sequence of {len(part)} frames",
-                    source="fn.sequence_rearrange",
-                    allowed=f"one whole number or more, from {-len(part)} to {len(part) - 1}",
+        value, parts = values[0], []
+        if value.layout and value.layout[0] != "F":
+            raise ParameterError(
+                "Expected sequence as the input, where outermost dimension represents frames dimension `F`, got data "
+                f'with layout = "{value.layout}"',
+                source="fn.sequence_rearrange",
+            )
+        for n, part in enumerate(value):
+            frames, fact = np.asarray(values[1].on_host()[n] if each else order), ""
+            wrong = [k for k, one in enumerate(frames.ravel()) if not 0 <= one < len(part)]
+            if frames.ndim != 1:
+                fact = f"Input with dimension {frames.ndim} cannot be converted to dimension 1"
+            elif not frames.size:
+                fact = f"Empty `new_order` for sample {n} is not allowed"
+            elif wrong:
+                fact = (
+                    f"new_order[{wrong[0]}] must be between 0 and input_sequence_length = {len(part)} for sample {n}, "
+                    f"but it is: {frames[wrong[0]]}"
                 )
-            parts.append(part[frames])
-        return Value.of(parts, values[0].layout, values[0].sources)
+            if fact:
+                raise ParameterError(fact, source="fn.sequence_rearrange")
+            parts.append(part[frames.astype(np.int64)])
+        return Value.of(parts, value.layout, value.sources)
 
-    return call.node(compute, node_of(order).cpu())
+    return call.node(compute, *([node_of(order).cpu()] if each else []), summary="" if each else f"{order}")
 
 
 def lookup_table(call: DaliCall) -> DataNode:
@@ -534,37 +583,3 @@ def lookup_table(call: DaliCall) -> DataNode:
         return converted(xp.asarray(table)[xp.where(known, part, len(table) - 1)], kind)
 
     return call.each(one, summary=f"{keys.tolist()} {values.tolist()} {default} {kind}")
-
-
-def coord_transform(call: DaliCall) -> DataNode:
-    """``fn.coord_transform``: multiplies points by a matrix, and adds a vector."""
-    kind = dtype_name(call.take("dtype", "float32"))
-    parts = {name: call.take(name) for name in ("M", "T", "MT")}
-    call.done()
-    if parts["MT"] is not None and (parts["M"] is not None or parts["T"] is not None):
-        raise call.wrong("MT is given, and M or T", allowed="MT, or M and T")
-    nodes = {
-        name: node_of(np.asarray(one, np.float32) if not isinstance(one, DataNode) else one).cpu()
-        for name, one in parts.items()
-        if one is not None
-    }
-
-    def compute(values: list[Value], _: Run) -> Value:
-        result = []
-        for n, points in enumerate(values[0]):
-            arguments = {
-                name: np.asarray(one[n], np.float64) for name, one in zip(nodes, values[1:], strict=True)
-            }
-            size = points.shape[-1]
-            matrix, added = arguments.get("M"), arguments.get("T", 0.0)
-            if "MT" in arguments:
-                both = arguments["MT"].reshape(-1, size + 1)
-                matrix, added = both[:, :-1], both[:, -1]
-            elif matrix is not None:
-                matrix = np.eye(size) * matrix if matrix.size == 1 else matrix.reshape(-1, size)
-            xp = namespace(points)
-            moved = points.astype(np.float64) if matrix is None else points @ xp.asarray(matrix).T
-            result.append(converted(moved + xp.asarray(added), kind))
-        return Value.of(result, values[0].layout, values[0].sources)
-
-    return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")

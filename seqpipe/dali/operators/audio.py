@@ -145,6 +145,8 @@ def mfcc(call: DaliCall) -> DataNode:
         "normalize": bool(call.take("normalize", False)),
         "lifter": float(call.take("lifter", 0.0)),
     }
+    if options["axis"] < 0:
+        raise call.wrong(f"Provided axis cannot be negative: {options['axis']}")
     return _each(call, partial(audio.mfcc, **options))  # type: ignore[arg-type]
 
 
@@ -185,6 +187,7 @@ def resample(call: DaliCall) -> DataNode:
 
     def one(part: Array, **numbers: float) -> Array:
         length = int(numbers["out_length"]) if "out_length" in numbers else None
+        numbers = {name: float(np.float32(one)) for name, one in numbers.items()}  # as DALI takes them
         scale = numbers.get("scale", numbers.get("out_rate", 0) / numbers.get("in_rate", 1))
         if length is not None:
             scale = length / max(len(part), 1)

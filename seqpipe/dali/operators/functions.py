@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...array import to_numpy
-from ...errors import ParameterError, described_type
+from ...errors import BackendError, ParameterError, described_type
 from ...ops import Run
 from ..call import DaliCall
 from ..data_node import outputs_of
+from ..dtypes import dtype_name
 from ..mapped import owned
 from ..value import Value
 
-__all__ = ["dlpack_function", "python_function", "torch_function"]
+__all__ = ["dlpack_function", "numba_function", "python_function", "torch_function"]
 
 
 def python_function(call: DaliCall) -> Any:
@@ -104,6 +106,69 @@ def dlpack_function(call: DaliCall) -> Any:
     call.inputs = [one.cpu() for one in call.inputs]
     call.args |= {"function": converted, "batch_processing": whole}
     return python_function(call)
+
+
+def numba_function(call: DaliCall) -> Any:
+    """``fn.experimental.numba_function``: a function that Numba compiles, and that writes into its first arguments."""
+    run_fn, setup_fn, whole = call.take("run_fn"), call.take("setup_fn"), bool(call.take("batch_processing"))
+    kinds = {side: [dtype_name(one) for one in call.take(f"{side}_types", ())] for side in ("in", "out")}
+    axes = {side: list(call.take(f"{side}s_ndim", ())) for side in ("in", "out")}
+    if call.requested_device == "gpu":
+        raise call.wrong("device='gpu' is not available", advice="fn.python_function takes CuPy arrays")
+    for side in ("in", "out"):
+        if len(kinds[side]) != len(axes[side]):
+            raise call.wrong(
+                f"{side}_types has {len(kinds[side])} elements, and {side}s_ndim {len(axes[side])}",
+                allowed="as many",
+            )
+    if len(call.inputs) != len(kinds["in"]):
+        raise call.wrong(f"{len(call.inputs)} inputs", allowed=f"{len(kinds['in'])} (in_types)")
+    call.done()
+    compiled = _compiled(run_fn)
+
+    def compute(values: list[Value], _: Run) -> Any:
+        values = [owned(one).on_host() for one in values]
+        for n, value in enumerate(values):
+            if (value.dtype.name, value.ndim) != (kinds["in"][n], axes["in"][n]):
+                raise ParameterError(
+                    f"input {n} has {value.dtype.name} samples of {value.ndim} axes",
+                    source="fn.experimental.numba_function",
+                    allowed=f"{kinds['in'][n]} of {axes['in'][n]} (in_types, ins_ndim)",
+                )
+        shapes = [[np.array(shape, np.int64) for shape in value.shapes()] for value in values]
+        made: Any = [[np.zeros(count, np.int64) for _ in values[0]] for count in axes["out"]]
+        if setup_fn is None:
+            made = [shapes[0]] * len(axes["out"])
+        else:
+            setup_fn(made, shapes)
+        outputs = [
+            [np.empty(tuple(shape), kind) for shape in each]
+            for each, kind in zip(made, kinds["out"], strict=True)
+        ]
+        columns: list[Any] = [*outputs, *(list(map(np.ascontiguousarray, value)) for value in values)]
+        for row in [tuple(map(tuple, columns))] if whole else zip(*columns, strict=True):
+            compiled(*row)
+        results = tuple(map(Value.of, outputs))
+        return results if len(results) > 1 else results[0]
+
+    node = call.node(compute, summary=getattr(run_fn, "__qualname__", repr(run_fn)))
+    return node if len(kinds["out"]) == 1 else outputs_of(node, len(kinds["out"]))
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function compiled by Numba.
+
+    Raises:
+        BackendError: Numba is not installed.
+    """
+    try:
+        import numba
+    except ImportError as error:
+        raise BackendError(
+            "Numba is not installed", source="fn.experimental.numba_function", advice="pip install numba"
+        ) from error
+    made: Callable[..., Any] = numba.njit(function)
+    return made
 
 
 class _Capsule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
+from ...layout import LAYOUTS
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
 from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
@@ -25,7 +26,6 @@ from .volumes import blurred
 from .windows import crop_window, fill_levels
 
 __all__ = [
-    "coord_flip",
     "crop",
     "crop_mirror_normalize",
     "erase",
@@ -57,7 +57,8 @@ def crop_mirror_normalize(call: DaliCall) -> DataNode:
     layout, padded = str(call.take("output_layout", "CHW")).replace("N", ""), call.take("pad_output", False)
     moved = bool({*"FD"} & {*layout[1:]})  # frames or slices are not the first axis
     call.args["output_layout"] = "HWC" if moved else layout.lstrip("FD") or None
-    result: DataNode = native(call)
+    by_sample = any(isinstance(call.args.get(name), NativeNode) for name in ("mean", "std"))
+    result: DataNode = _normalized_by_sample(call) if by_sample else native(call)
     if padded:
         result = DataNode("channels", [result], lambda v, _: _channels(v[0], fill), device=result.device)
     if moved:
@@ -68,6 +69,34 @@ def crop_mirror_normalize(call: DaliCall) -> DataNode:
         return result
     inputs, surround = [result, margins, node_of(mirror).cpu()], partial(_surrounded, fill)
     return DataNode("margins", inputs, surround, device=result.device, summary=f"{fill}")
+
+
+def _normalized_by_sample(call: DaliCall) -> DataNode:
+    """Return cropped images, with the mean and the standard deviation of each sample in nodes."""
+    numbers = [
+        call.take("mean", 0.0),
+        call.take("std", 1.0),
+        call.take("scale", 1.0),
+        call.take("shift", 0.0),
+    ]
+    nodes = [
+        node_of(np.asarray(one, np.float32) if not isinstance(one, NativeNode) else one).cpu()
+        for one in numbers
+    ]
+    kind = dtype_name(call.take("dtype", "float32"))
+    images: DataNode = native(call, dtype="float32")
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value, parts = values[0], []
+        axis = value.layout.index("C")
+        for part, *row in zip(*values, strict=True):
+            xp = namespace(part)
+            sides = [-1 if n == axis else 1 for n in range(part.ndim)]
+            mean, std, scale, shift = (xp.asarray(one, np.float32).reshape(sides) for one in row)
+            parts.append(converted((part - mean) * (scale / std) + shift, kind))
+        return Value.of(parts, value.layout, value.sources)
+
+    return DataNode("normalize", [images, *nodes], compute, device=images.device, summary=kind)
 
 
 def _surrounded(fill: Any, values: list[Value], _: Run) -> Value:
@@ -288,46 +317,81 @@ def _kernel(weights: Any) -> tuple[tuple[float, ...], ...]:
 
 
 def normalize(call: DaliCall) -> DataNode:
-    """``fn.normalize``: also with nodes, or arrays that broadcast over the axes, as mean and stddev."""
+    """``fn.normalize``: also of arrays of any axes, and with nodes, or arrays that broadcast over the axes."""
     options = {name: call.args.get(name) for name in ("mean", "stddev")}
     for name, value in options.items():
         array = value
         if isinstance(array, (np.ndarray, list, tuple)) and np.size(array) in (1, np.shape(array)[-1]):
             options[name] = call.args[name] = tuple(np.ravel(array).tolist())
-    if not any(isinstance(one, (NativeNode, np.ndarray)) for one in options.values()):
-        return native(call)  # type: ignore[no-any-return]
-    if call.take("batch", False):
+    arrays = any(isinstance(one, (NativeNode, np.ndarray)) for one in options.values())
+    if arrays and call.args.get("batch"):
         raise call.wrong("batch=True, with mean or stddev as arrays", allowed="numbers, or batch=False")
-    mean, spread = (call.take(name) for name in options)
-    kind, axes, names = dtype_name(call.take("dtype", "float32")), call.take("axes"), call.take("axis_names")
-    scale, shift = float(call.take("scale", 1.0)), float(call.take("shift", 0.0))
-    epsilon, ddof = float(call.take("epsilon", 0.0)), int(call.take("ddof", 0))
-    call.done()
-    nodes = [node_of(one).cpu() for one in (mean, spread) if one is not None]
+    settings = {
+        **{name: call.args.get(name) for name in ("axes", "axis_names")},
+        "kind": dtype_name("float32" if call.args.get("dtype") is None else call.args["dtype"]),
+        **{
+            name: float(default if call.args.get(name) is None else call.args[name])
+            for name, default in (("scale", 1), ("shift", 0), ("epsilon", 0), ("ddof", 0))
+        },
+        "batch": bool(call.args.get("batch")),
+    }
+    given = [name for name, one in options.items() if one is not None]
+    if not arrays:
 
-    def one(part: Array, places: tuple[int, ...], middle: Any, width: Any) -> Array:
-        xp = namespace(part)
-        values = part.astype(np.float32)
-        middle = values.mean(places, keepdims=True) if middle is None else xp.asarray(middle)
-        apart = values - middle
-        if width is None:
-            count = math.prod(part.shape[axis] for axis in places)
-            width = xp.sqrt((apart * apart).sum(places, keepdims=True) / max(count - ddof, 1))
-        below = xp.sqrt(xp.asarray(width) ** 2 + epsilon)
-        factor = xp.where(below > 0, scale / xp.where(below > 0, below, 1), 0)
-        return converted((apart * factor + shift).astype(np.float32), kind)
+        def instead(value: Value, _: Any) -> Value | None:
+            if value.layout in LAYOUTS:
+                return None
+            numbers = {name: [np.asarray(options[name])] * len(value) for name in given}
+            return _normalized(value, numbers, **settings)
+
+        return native(call, instead=instead)  # type: ignore[no-any-return]
+    nodes = [node_of(options[name]).cpu() for name in given]
+    call.args.clear()
 
     def compute(values: list[Value], _: Run) -> Value:
-        value, settings = values[0], iter(values[1:])
-        every = axes is None and names is None
-        places = tuple(range(value.ndim)) if every else axes_of(value, axes, names, "fn.normalize")
-        columns: list[Any] = [
-            next(settings) if one is not None else [None] * len(value) for one in (mean, spread)
-        ]
-        parts = [one(part, places, *row) for part, *row in zip(value, *columns, strict=True)]
-        return Value.of(parts, value.layout, value.sources)
+        return _normalized(values[0], dict(zip(given, values[1:], strict=True)), **settings)
 
-    return call.node(compute, *nodes, summary=f"{axes} {names} {scale} {shift} {epsilon} {ddof} {kind}")
+    return call.node(compute, *nodes, summary=f"{settings}")
+
+
+def _normalized(
+    value: Value,
+    given: Mapping[str, Any],
+    *,
+    axes: Any,
+    axis_names: str | None,
+    kind: str,
+    scale: float,
+    shift: float,
+    epsilon: float,
+    ddof: float,
+    batch: bool,
+) -> Value:
+    """Subtract means and divide by standard deviations along some axes, which are computed unless they are given."""
+    every = axes is None and axis_names is None
+    places = tuple(range(value.ndim)) if every else axes_of(value, axes, axis_names, "fn.normalize")
+
+    def numbers(name: str, compute: Callable[[int, Array], Any]) -> list[Any]:
+        if name in given:
+            return [namespace(part).asarray(one) for part, one in zip(value, given[name], strict=True)]
+        totals = [compute(n, part) for n, part in enumerate(value)]
+        counts = [math.prod(part.shape[axis] for axis in places) for part in value]
+        if batch:
+            totals, counts = [sum(totals)] * len(totals), [sum(counts)] * len(counts)
+        less = ddof if name == "stddev" else 0
+        pairs = zip(totals, counts, strict=True)
+        return [total / (count - less) if count > less else total * 0 for total, count in pairs]
+
+    values = value.each(lambda part: part.astype(np.float32))
+    means = numbers("mean", lambda n, _: values[n].sum(places, keepdims=True))
+    widths = numbers("stddev", lambda n, _: ((values[n] - means[n]) ** 2).sum(places, keepdims=True))
+    parts = []
+    for part, mean, width in zip(values, means, widths, strict=True):
+        xp = namespace(part)
+        below = xp.sqrt((width**2 if "stddev" in given else width) + epsilon)
+        factor = xp.where(below > 0, scale / xp.where(below > 0, below, 1), 0)
+        parts.append(converted(((part - mean) * factor + shift).astype(np.float32), kind))
+    return Value.of(parts, value.layout, value.sources)
 
 
 def grid_mask(call: DaliCall) -> DataNode:
@@ -375,76 +439,84 @@ def _kept_by_grid(
     return np.asarray(kept)
 
 
-def _common_sides(images: Value, numbers: Any) -> Any:
-    """Return height and width of some images of a batch.
-
-    Raises:
-        ParameterError: they differ, or one does not exist.
-    """
-    shapes = images.shapes()
-    wrong = [int(n) for n in numbers if not 0 <= n < len(shapes)]
-    if wrong:
-        raise ParameterError(
-            f"in_ids has {wrong[0]}", source="fn.multi_paste", allowed=f"0 to {len(shapes) - 1}"
-        )
-    sides = {shapes[int(n)][:2] for n in numbers}
-    if len(sides) != 1:
-        raise ParameterError(
-            f"images of {len(sides)} sizes on a canvas without a size",
-            source="fn.multi_paste",
-            allowed="one size",
-            advice="State output_size=(height, width)",
-        )
-    return np.asarray(sides.pop())
-
-
 def multi_paste(call: DaliCall) -> DataNode:
-    """``fn.multi_paste``: regions of the images of a batch on canvases, in the order of the list."""
-    sides = call.take("output_size")
-    kind = call.take("dtype")
+    """``fn.multi_paste``: regions of images on canvases, in the order of the list.
+
+    The images are those of the batch that ``in_ids`` names, or those of each input.
+    """
+    sides, kind = call.take("output_size"), call.take("dtype")
     options = {name: call.take(name) for name in ("in_ids", "in_anchors", "shapes", "out_anchors")}
-    shares = {name: call.take(f"{name}_rel") for name in ("in_anchors", "shapes", "out_anchors")}
+    for name in ("in_anchors", "shapes", "out_anchors"):
+        if (share := call.take(f"{name}_rel")) is not None:
+            if options[name] is not None:
+                raise call.wrong(f"{name} and {name}_rel are given", allowed="one of both")
+            options[f"{name}_rel"] = share
     call.done()
-    if any(shares.values()):
-        raise call.wrong("positions or shapes are relative", allowed="positions and shapes in pixels")
+    count = len(call.inputs)
+    if count > 1 and options["in_ids"] is not None:
+        raise call.wrong(f"in_ids and {count} inputs", allowed="in_ids, or several inputs")
     nodes = {
         name: node_of(value).cpu() for name, value in {"sides": sides, **options}.items() if value is not None
     }
 
     def compute(values: list[Value], _: Run) -> Value:
-        images, settings = values[0], dict(zip(nodes, values[1:], strict=True))
+        images, settings = values[0], dict(zip(nodes, values[count:], strict=True))
         parts = []
         for number in range(len(images)):
             rows = {name: np.asarray(one[number]) for name, one in settings.items()}
-            if "sides" not in rows:
-                rows["sides"] = _common_sides(images, np.ravel(rows.get("in_ids", number)))
-            parts.append(_pasted(images, number, rows))
+            picked = [value[number] for value in values[:count]]
+            if "in_ids" in rows:
+                picked = _picked(images, rows.pop("in_ids").reshape(-1).tolist())
+            parts.append(_pasted(picked or [images[number][:0]], rows))
         result = Value.of(parts, images.layout or "HWC")
         return result if kind is None else result.each(lambda part: converted(part, kind))
 
     return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")
 
 
-def _pasted(images: Value, number: int, rows: dict[str, Any]) -> Array:
-    """Return one canvas with regions of images of the batch.
+def _picked(images: Value, numbers: list[int]) -> list[Array]:
+    """Return some images of a batch.
 
     Raises:
-        ParameterError: a region reaches past an image or the canvas.
+        ParameterError: one does not exist.
     """
-    picked = rows["in_ids"].reshape(-1).astype(int) if "in_ids" in rows else [number]
-    first = images[int(picked[0])] if len(picked) else images[number]
-    xp = namespace(first)
-    canvas = xp.zeros((*map(int, np.resize(rows["sides"], 2)), *first.shape[2:]), first.dtype)
-    for n, source in enumerate(picked):
-        image = images[int(source)]
+    for number in numbers:
+        if not 0 <= number < len(images):
+            raise ParameterError(
+                f"The `in_idx` must be in range [0, {len(images)}). Got in_idx: {number}. Input batch size is: "
+                f"{len(images)}",
+                source="fn.multi_paste",
+            )
+    return [images[number] for number in numbers]
 
-        def pair(name: str, otherwise: Any, n: int = n) -> list[int]:
-            pairs = rows[name].reshape(-1, 2) if name in rows else np.array([otherwise])
+
+def _pasted(picked: list[Array], rows: dict[str, Any]) -> Array:
+    """Return one canvas with regions of images.
+
+    Raises:
+        ParameterError: a region reaches past an image or the canvas, or the images do not fit one canvas.
+    """
+    first, fact = picked[0], ""
+    if "sides" not in rows and len({image.shape[:2] for image in picked}) > 1:
+        fact = "If the `output_size` is not specified, all the input samples must have the same shape"
+    elif len({image.shape[2:] for image in picked}) > 1:
+        fact = "All regions pasted into given output sample must have the same number of channels"
+    if fact:
+        raise ParameterError(fact, source="fn.multi_paste", advice="State output_size=(height, width)")
+    xp = namespace(first)
+    sides = np.resize(rows.get("sides", first.shape[:2]), 2)
+    canvas = xp.zeros((*map(int, sides), *first.shape[2:]), first.dtype)
+    for n, image in enumerate(picked):
+
+        def pair(name: str, whole: Any, otherwise: Any, n: int = n) -> list[int]:
+            units = np.array(whole[:2]) if f"{name}_rel" in rows else np.ones(2)
+            given = rows.get(f"{name}_rel", rows.get(name))
+            pairs = np.array([otherwise]) if given is None else given.reshape(-1, 2) * units
             return [int(one) for one in pairs[n if len(pairs) > 1 else 0]]
 
-        top, left = pair("in_anchors", (0, 0))
-        below, right = pair("out_anchors", (0, 0))
-        height, width = pair("shapes", (image.shape[0] - top, image.shape[1] - left))
+        top, left = pair("in_anchors", image.shape, (0, 0))
+        below, right = pair("out_anchors", canvas.shape, (0, 0))
+        height, width = pair("shapes", image.shape, (image.shape[0] - top, image.shape[1] - left))
         part = image[top : top + height, left : left + width]
         target = canvas[below : below + height, right : right + width]
         if part.shape != target.shape or part.shape[:2] != (height, width):
@@ -456,36 +528,6 @@ def _pasted(images: Value, number: int, rows: dict[str, Any]) -> Array:
             )
         canvas[below : below + height, right : right + width] = part
     return canvas
-
-
-def coord_flip(call: DaliCall) -> DataNode:
-    """``fn.coord_flip``: mirrors coordinates ``(…, 2)`` in the range 0 to 1 around centers."""
-    layout = call.take("layout", "xy")
-    flips = [
-        (axis, call.take(f"flip_{axis}", int(axis == "x")), float(call.take(f"center_{axis}", 0.5)))
-        for axis in layout
-    ]
-    call.args.pop("flip_z", None)
-    call.args.pop("center_z", None)
-    call.done()
-    nodes = [one.cpu() for _, one, _ in flips if isinstance(one, DataNode)]
-
-    def compute(values: list[Value], _: Run) -> Value:
-        parts = []
-        for n, part in enumerate(values[0]):
-            flipped, more = part.copy(), iter(values[1:])
-            for column, (_, flip, center) in enumerate(flips):
-                acts = bool(next(more)[n].reshape(-1)[0]) if isinstance(flip, DataNode) else bool(flip)
-                if acts:
-                    flipped[..., column] = 2 * center - part[..., column]
-            parts.append(flipped)
-        return Value.of(parts, values[0].layout)
-
-    return call.node(
-        compute,
-        *nodes,
-        summary=str([(a, b if not isinstance(b, DataNode) else "node", c) for a, b, c in flips]),
-    )
 
 
 def optical_flow(call: DaliCall) -> DataNode:

@@ -22,6 +22,7 @@ from .windows import slice_
 __all__ = ["numpy_reader"]
 
 _LARGE: Final = 1 << 20  # bytes; smaller files are read at once
+_KINDS: Final = "biuf"
 
 
 def numpy_reader(call: DaliCall) -> DataNode:
@@ -75,9 +76,9 @@ def numpy_reader(call: DaliCall) -> DataNode:
 def _array_of_file(path: str, maps: bool) -> Array:
     """Return the array of a file; a large one is a read-only view of the mapped file."""
     if not maps or Path(path).stat().st_size < _LARGE:
-        return np.require(array_of_npy(bytes_of(path), path), requirements=["C", "A"])
+        return np.require(array_of_npy(bytes_of(path), path, _KINDS), requirements=["C", "A"])
     data = np.memmap(path, np.uint8, "r")
-    array = array_of_npy(data, path)
+    array = array_of_npy(data, path, _KINDS)
     if not array.dtype.isnative:
         return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     if hasattr(mmap, "MADV_WILLNEED"):  # the file is read ahead while other operators compute

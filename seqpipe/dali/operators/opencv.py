@@ -1,4 +1,4 @@
-"""``fn.clahe``, ``fn.experimental.dilate`` and ``erode``: computed by OpenCV on the CPU, also of values on a GPU."""
+"""``fn.clahe``, ``debayer``, ``experimental.dilate`` and ``erode``: by OpenCV on the CPU, also of values on a GPU."""
 
 from __future__ import annotations
 
@@ -14,11 +14,19 @@ from ..call import IMAGE_LAYOUTS, DaliCall
 from ..data_node import DataNode, node_of
 from ..value import Value
 
-__all__ = ["clahe", "morphology"]
+__all__ = ["clahe", "debayer", "morphology"]
 
 _LAYOUTS: Final = ("HW", "HWC", "FHW", "FHWC", "DHW", "DHWC")
 _BORDERS: Final = {"constant": 0, "replicate": 1, "reflect": 2, "reflect_101": 4}
 """Border modes of windows, as OpenCV numbers them."""
+_TILES: Final = ("BG", "GB", "GR", "RG")
+_DEBAYER: Final = {
+    **dict.fromkeys(("default", "bilinear_ocv"), "RGB"),
+    "edgeaware_ocv": "RGB_EA",
+    "vng_ocv": "RGB_VNG",
+    "gray_ocv": "GRAY",
+}
+"""Algorithms, with their names in OpenCV's codes of conversion."""
 
 
 def _by_image(call: DaliCall, function: Callable[..., Array], *settings: DataNode, summary: str) -> DataNode:
@@ -26,7 +34,7 @@ def _by_image(call: DaliCall, function: Callable[..., Array], *settings: DataNod
 
     Args:
         call: the call.
-        function: called with an image ``HWC`` or ``HW`` and with the sample's settings; returns one of the same size.
+        function: called with an image ``HWC`` or ``HW`` and with the sample's settings; returns an image.
         *settings: nodes of arguments.
         summary: the other arguments.
     """
@@ -36,14 +44,17 @@ def _by_image(call: DaliCall, function: Callable[..., Array], *settings: DataNod
         layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
         if layout not in _LAYOUTS:
             raise ParameterError(
-                f"samples of layout {layout!r}", source=f"fn.{call.row.name}", allowed=", ".join(_LAYOUTS)
+                f"The number of dimensions {value.ndim} does not match any of the allowed layouts "
+                f"{', '.join(_LAYOUTS)}: samples of layout {layout!r}",
+                source=f"fn.{call.row.name}",
             )
         parts = []
         for part, *numbers in zip(value, *values[1:], strict=True):
             images = part.reshape(-1, *part.shape[layout.index("H") :])
             results = [function(np.ascontiguousarray(image), *numbers) for image in images]
-            parts.append(np.stack(results).reshape(part.shape))
-        return Value.of(parts, value.layout, value.sources)
+            parts.append(np.stack(results).reshape(*part.shape[: layout.index("H")], *results[0].shape))
+        letters = layout if len(layout) == parts[0].ndim else f"{layout}C"
+        return Value.of(parts, letters if value.layout or letters != layout else "", value.sources)
 
     label = call.name or call.row.name
     result = DataNode(label, [call.input().cpu(), *settings], compute, summary=summary)
@@ -78,6 +89,44 @@ def clahe(call: DaliCall) -> DataNode:
         return cv2.cvtColor(equalized, cv2.COLOR_LAB2RGB) if lightness else equalized
 
     return _by_image(call, equalize, summary=f"{limit} {tiles} {lightness}")
+
+
+def debayer(call: DaliCall) -> DataNode:
+    """``fn.debayer``: RGB images of raw ones, whose 2×2 tiles from the second row and column have one color each.
+
+    ``blue_position`` is the row and the column of blue in a tile, for all samples or for each.
+    """
+    position, algorithm = call.take("blue_position"), call.take("algorithm", "bilinear_ocv")
+    call.done()
+    if position is None:
+        raise call.wrong("Not all required arguments were specified: blue_position")
+    if algorithm == "default_npp":
+        raise call.wrong(
+            "default_npp algorithm is not supported on CPU", advice=f"Use one of {', '.join(_DEBAYER)}"
+        )
+    if algorithm not in _DEBAYER:
+        raise call.wrong(f"algorithm={algorithm!r} is not valid", allowed=", ".join(_DEBAYER))
+
+    def colored(image: Array, place: Array) -> Array:
+        import cv2
+
+        row, column = np.ravel(place).astype(int).tolist()
+        fact = ""
+        if image.ndim == 3 and image.shape[2] != 1:
+            fact = "The debayer operator expects grayscale (i.e. single channel) images"
+        elif image.shape[0] % 2 or image.shape[1] % 2:
+            fact = "The height and width of the image to debayer must be even"
+        elif not 0 <= row <= 1 or not 0 <= column <= 1:
+            fact = "The `blue_position` position must lie within 2x2 tile"
+        elif image.dtype not in (np.uint8, np.uint16):
+            fact = f"images of type {image.dtype}, where uint8 and uint16 are accepted"
+        if fact:
+            raise ParameterError(fact, source="fn.debayer")
+        code = getattr(cv2, f"COLOR_Bayer{_TILES[2 * row + column]}2{_DEBAYER[algorithm]}")
+        made = cv2.cvtColor(image.reshape(image.shape[:2]), code)
+        return made if made.ndim == 3 else cv2.cvtColor(made, cv2.COLOR_GRAY2RGB)
+
+    return _by_image(call, colored, node_of(position).cpu(), summary=algorithm)
 
 
 def morphology(kind: Literal["dilate", "erode"]) -> Callable[[DaliCall], DataNode]:

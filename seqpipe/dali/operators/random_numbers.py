@@ -12,7 +12,7 @@ from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
 from ...random import stream
-from ..call import DaliCall, several
+from ..call import DaliCall, several, stacked_nodes
 from ..data_node import DataNode, node_of
 from ..dtypes import converted, dtype_name
 from ..value import Value
@@ -33,6 +33,8 @@ def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
 
     def build(call: DaliCall) -> DataNode:
         shape, result = call.take("shape"), dtype_name(call.take("dtype", kind))
+        if isinstance(shape, (list, tuple)) and any(isinstance(one, NativeNode) for one in shape):
+            shape = stacked_nodes(shape)
         by_sample = isinstance(shape, NativeNode)
         wide = None if shape is None or by_sample else tuple(np.atleast_1d(shape).astype(int).tolist())
         like = bool(call.inputs)
@@ -121,39 +123,92 @@ def random_choice(call: DaliCall) -> DataNode:
     """``fn.random.choice``: int32 for integers, otherwise float32; of nodes, their type."""
     if call.inputs or isinstance(call.args.get("p"), NativeNode):
         return _choice_of_nodes(call)
-    among = call.args.get("a")
+    among, chances = call.args.get("a"), call.args.get("p")
     if among is None:
         raise call.wrong("the elements are missing", allowed="a=5 or a=[1.5, 2.5]")
     whole = np.asarray(among).dtype.kind in "iu"
+    call.args["p"] = _chances(_elements(among), chances, 0)
     return random_numbers("choice", "int32" if whole else "float32")(call)
 
 
+def _elements(among: Any) -> Any:
+    """Return the elements to choose from, of which a number has those from 0.
+
+    Raises:
+        ParameterError: there are none.
+    """
+    array = np.asarray(among)
+    if not array.ndim and array.dtype.kind not in "iu":
+        raise ParameterError(
+            f"Data type {array.dtype} is not supported for 0D inputs",
+            source="fn.random.choice",
+            allowed="whole numbers",
+        )
+    count = len(array) if array.ndim else int(array)
+    if count < 1:
+        raise ParameterError(
+            f"Expected positive number of elements for sampling, got: {count} for sample: 0",
+            source="fn.random.choice",
+        )
+    return array if array.ndim else range(count)
+
+
+def _chances(elements: Any, chances: Any, sample: int) -> Any:
+    """Return the chance of each element; None if they are equal.
+
+    Raises:
+        ParameterError: they are not one for each, from 0 to 1, with the sum 1.
+    """
+    if chances is None:
+        return None
+    weights = np.ravel(chances).astype(np.float64)
+    if np.size(chances) == 1 and not np.ndim(chances):  # one number stands for all
+        weights = np.broadcast_to(weights, (len(elements),))
+    fact = ""
+    if weights.size != len(elements):
+        fact = f'Unexpected shape for argument "p". Expected {{{len(elements)}}}, but got {{{weights.size}}}'
+    elif (wrong := np.flatnonzero(~((weights >= 0) & (weights <= 1)))).size:
+        first = wrong[0]
+        fact = (
+            f"Probabilities must be in range [0, 1], but got: {weights[first]:g} for sample: {sample} at index "
+            f"{first}"
+        )
+    elif abs(weights.sum() - 1) > 1e-3:
+        fact = f"Sum of probabilities must be 1.0, but got {weights.sum():g} for sample: {sample}"
+    if fact:
+        raise ParameterError(fact, source="fn.random.choice")
+    return weights
+
+
 def _choice_of_nodes(call: DaliCall) -> DataNode:
-    """Choose among the elements of a node along its first axis, or below its number, with the chances of a node."""
+    """Choose among the elements of a node along its first axis, or below its number, with the chances of a node.
+
+    The result has the shape of a second input, if there is one.
+    """
     among, chances = call.take("a"), call.take("p")
     shape, kind, seed = call.take("shape"), call.take("dtype"), call.drawing_seed
     call.done()
     wide = () if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
-    nodes = [call.inputs[0] if call.inputs else node_of(among)]
-    nodes += [] if chances is None else [node_of(chances)]
+    nodes = [node_of(among), *call.inputs] if among is not None else list(call.inputs or ())
+    like = len(nodes) > 1
+    nodes = [*nodes[:2], *([] if chances is None else [node_of(chances)])]
 
     def compute(values: list[Value], run: Run) -> Value:
         parts = []
-        for n, index in enumerate(run.index):
-            elements = np.asarray(values[0].on_host()[n])
-            if not elements.ndim:
-                elements = np.arange(int(elements), dtype=elements.dtype)
-            weights = np.ravel(values[1].on_host()[n]) if chances is not None else np.ones(len(elements))
-            if weights.size != len(elements) or not weights.sum() > 0 or (weights < 0).any():
-                raise ParameterError(
-                    f"p={weights.tolist()} for {len(elements)} elements",
-                    source="fn.random.choice",
-                    allowed="one chance of at least 0 for each, not all 0",
-                )
-            bounds = np.cumsum(weights, dtype=np.float64)
-            drawn = stream(seed, "random.choice", run.epoch, int(index)).random(wide) * bounds[-1]
-            parts.append(elements[np.searchsorted(bounds, drawn, side="right")])
-        result = Value.of(parts)
+        shapes = values[1].shapes() if like else [wide] * len(values[0])
+        for n, (index, sides) in enumerate(zip(run.index, shapes, strict=True)):
+            given = np.asarray(values[0].on_host()[n])
+            elements = _elements(given)
+            weights = _chances(elements, values[-1].on_host()[n] if chances is not None else None, n)
+            random = stream(seed, "random.choice", run.epoch, int(index)).random(sides)
+            if weights is None:
+                chosen = np.floor(random * len(elements)).astype(np.int64)
+            else:
+                bounds = np.cumsum(weights)
+                chosen = np.searchsorted(bounds, random * bounds[-1], side="right")
+            parts.append(np.asarray(chosen, given.dtype) if not given.ndim else given[chosen])
+        letters, added = values[0].layout, len(shapes[0])
+        result = Value.of(parts, letters[1:] if not added else letters if added == 1 else "")
         return result if kind is None else result.each(lambda part: converted(part, kind))
 
     return call.node(compute, inputs=[node.cpu() for node in nodes], summary=f"{wide} {kind} {seed}")

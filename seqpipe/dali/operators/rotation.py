@@ -104,12 +104,16 @@ def _rotated(
     return gather(volume, Mapping3(tuple(extent), whole), interpolation, level, device=device)
 
 
+def _one_each(labels: Array, count: int) -> bool:
+    return labels.ndim <= 2 and labels.shape[:1] == (count,)
+
+
 def rotate_boxes(call: DaliCall) -> Any:
     """``fn.bbox_rotate``: the boxes of images that ``fn.rotate`` turns; with the labels of the boxes that remain."""
     normalized, keeps = bool(call.take("bbox_normalized", True)), bool(call.take("keep_size", False))
     layout, shape_layout = call.take("bbox_layout", "xyXY"), str(call.take("shape_layout", "HW"))
     mode, threshold = call.take("mode", "expand"), float(call.take("remove_threshold", 0.1))
-    size = None if (sides := call.take("size")) is None else [float(side) for side in np.ravel(sides)]
+    size = call.take("size")
     angle, shape = call.take("angle"), call.take("input_shape")
     call.done()
     if angle is None or shape is None:
@@ -127,7 +131,7 @@ def rotate_boxes(call: DaliCall) -> Any:
     count = len(call.inputs)
 
     def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
-        boxes, *labels, turns, shapes = (value.on_host() for value in values)
+        boxes, *labels, turns, shapes = (value.on_host() for value in values[: count + 2])
         kept = []
         for number in range(len(boxes)):
             sides = np.ravel(shapes[number]).tolist()
@@ -137,7 +141,15 @@ def rotate_boxes(call: DaliCall) -> Any:
             rotated = np.asarray(boxes[number], np.float64).reshape(-1, 4) * scale
             if layout == "xyWH":
                 rotated[:, 2:] += rotated[:, :2]
-            canvas = (height, width) if keeps else size
+            canvas: Any = (height, width) if keeps else None
+            if size is not None:
+                canvas = [float(side) for side in np.ravel(values[-1].on_host()[number])]
+            if wrong := [one.shapes()[number] for one in labels if not _one_each(one[number], len(rotated))]:
+                raise ParameterError(
+                    f"labels of the shape {wrong[0]} of {len(rotated)} boxes",
+                    source="fn.bbox_rotate",
+                    allowed="(boxes,) or (boxes, 1)",
+                )
             if canvas is None:
                 canvas = _size(_matrix(turn, np.array([0, 0, 1])), (1, round(height), round(width)))[1:]
             rotated, inside = _turned(rotated, turn, (height, width), (canvas[0], canvas[1]), mode)
@@ -150,8 +162,9 @@ def rotate_boxes(call: DaliCall) -> Any:
             )
         return tuple(Value.of(column) for column in zip(*kept, strict=True))
 
-    summary = f"{normalized} {keeps} {layout} {shape_layout} {mode} {threshold} {size}"
-    node = call.node(compute, node_of(angle).cpu(), node_of(shape).cpu(), summary=summary)
+    summary = f"{normalized} {keeps} {layout} {shape_layout} {mode} {threshold}"
+    nodes = [node_of(one).cpu() for one in (angle, shape, size) if one is not None]
+    node = call.node(compute, *nodes, summary=summary)
     results = outputs_of(node, count)
     return results if count > 1 else results[0]
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import IntArray
+from ...errors import ParameterError
 from ...ops import Run
 from ...random import stream
 from ..call import DaliCall, several
@@ -173,7 +174,21 @@ def select_masks(call: DaliCall) -> tuple[DataNode, ...]:
     def one(
         wanted: npt.NDArray[Any], polygons: npt.NDArray[Any], vertices: npt.NDArray[Any]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        selected, kept, count = [], [], 0
+        selected, kept, count, fact = [], [], 0, ""
+        if polygons.ndim != 2 or polygons.shape[1] != 3:
+            fact = (
+                "``polygons`` is expected to contain 2D tensors with 3 columns: ``mask_id, start_idx, end_idx``. Got "
+                f"{polygons.shape[-1]} columns"
+            )
+        elif missing := set(wanted.ravel().tolist()) - set(polygons[:, 0].tolist()):
+            fact = f"Selected mask_id {min(missing)} is not present in the input"
+        elif beyond := [row for row in polygons.tolist() if not 0 <= row[1] <= row[2] <= len(vertices)]:
+            fact = (
+                f"Vertex index range for mask id {beyond[0][0]} is out of bounds. Expected to be within the range of "
+                f"available vertices [0, {len(vertices)})"
+            )
+        if fact:
+            raise ParameterError(fact, source="fn.segmentation.select_masks")
         for number, mask in enumerate(wanted.ravel().tolist()):
             for _, start, end in polygons[polygons[:, 0] == mask].tolist():
                 selected.append((number if renumbers else mask, count, count + end - start))

@@ -69,7 +69,7 @@ READER_ACCEPTS: Final = (
         "prefetch_queue_depth",
     ),
     *("read_ahead", "skip_cached_images", "skip_vfr_check", "tensor_init_bytes", "cache_header_information"),
-    *("register_buffers", "use_o_direct", "shuffle_after_epoch_seed"),
+    *("register_buffers", "use_o_direct"),
 )
 """Arguments of readers that are accepted and ignored."""
 _FRAME_NUMBERS: Final = {False: "none", True: "scalar"} | {one: one for one in ("none", "scalar", "sequence")}
@@ -87,10 +87,12 @@ _log = logging.getLogger(__name__)
 def started(call: DaliCall, source: SampleSource, parts: Seq[str]) -> list[Any]:
     """Return the nodes of a source's parts, and register it in the pipeline by its name."""
     pipe = current()
-    shuffle = bool(call.take("random_shuffle", False)) | bool(call.take("shuffle_after_epoch", False))
+    again, own_seed = bool(call.take("shuffle_after_epoch", False)), call.take("shuffle_after_epoch_seed")
+    shuffle = bool(call.take("random_shuffle", False)) | again
     shard = int(call.take("shard_id", 0)), int(call.take("num_shards", 1))
-    # the processes that read the shards agree on one order
-    seed = pipe.seed_of(call.row.name, call.seed, shared=shard[1] > 1) if shuffle else 0
+    seed = own_seed if own_seed is not None and again else call.seed
+    # the processes that read the shards agree on one order; and pipelines do, with shuffle_after_epoch
+    seed = pipe.seed_of(call.row.name, seed, shared=again or shard[1] > 1) if shuffle else 0
     sticks, pads = bool(call.take("stick_to_shard", False)), bool(call.take("pad_last_batch", False))
     call.done()
     order = EpochOrder(size=source.size, seed=seed, shuffle=shuffle, shard=shard, stick_to_shard=sticks)

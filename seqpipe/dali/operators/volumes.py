@@ -15,6 +15,7 @@ from ...errors import ParameterError
 from ...ops import REGISTRY
 from ...ops import DataNode as NativeNode
 from ...ops.core.spec import COMPUTED_DTYPES
+from ...ops.filters.smooth import derivative_windows
 from ..call import IMAGE_LAYOUTS, DaliCall, native
 from ..data_node import DataNode, node_of
 from ..dtypes import converted, dtype_name
@@ -242,69 +243,100 @@ def sides_and_scales(
     ]
 
 
-# ---------------------------------------------------------------------- blur
+# ---------------------------------------------------------------------- windows along each axis
+
+
+def _spatial_axes(value: Value, source: str) -> list[int]:
+    """Return the axes of a sample that windows slide along: all but frames and channels; without a layout, all.
+
+    Raises:
+        ParameterError: frames or channels are elsewhere than DALI accepts, or there are too many axes.
+    """
+    layout = value.layout or "?" * value.ndim
+    inner = (
+        layout.removeprefix("CF").removeprefix("FC") if layout[:2] in ("CF", "FC") else layout.lstrip("FC")
+    )
+    inner = layout[1:] if len(layout) - len(inner) == 2 and layout[0] == layout[1] else inner
+    fact = ""
+    if "F" in inner:
+        fact = f"For sequences, layout should begin with 'F' or 'C', got: {layout}"
+    elif "C" in inner[1:-1]:
+        fact = f"Only channel-first or channel-last layouts are supported, got: {layout}"
+    elif "C" in inner and (inner[0] == "C" or layout.count("C") > 1):
+        fact = f"Found more the one occurrence of 'F' or 'C' axes in layout: {layout}"
+    axes = [n for n, letter in enumerate(layout) if letter not in "FC"]
+    if not fact and len(axes) > 3:
+        fact = f"Too many dimensions, found: {len(axes)} data axes, maximum supported is: 3"
+    if fact:
+        raise ParameterError(fact, source=source)
+    return axes
+
+
+def _by_axis(
+    value: Value, settings: Mapping[str, Any], names: Seq[str], source: str, *, always: bool = False
+) -> list[list[list[float] | None]] | None:
+    """Return the numbers of some settings along each spatial axis, for each sample.
+
+    Returns:
+        The numbers; None for images with one number for all axes, or one for each frame, which operators take.
+
+    Raises:
+        ParameterError: a setting has another number of values than the samples have spatial axes.
+    """
+    by_frame = any(isinstance(one, Value) and one.by_frame for one in settings.values())
+    rows = [[_setting_of(settings, name, n) for name in names] for n in range(len(value))]
+    single = all(one is None or one.size == 1 for row in rows for one in row)
+    if by_frame and always:
+        raise ParameterError("numbers by axis and by frame", source=source, allowed="one of both")
+    images = value.layout in ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW", "CFHW")
+    if not always and images and (by_frame or single):
+        return None
+    count = len(_spatial_axes(value, source))
+    for row in rows:
+        for name, one in zip(names, row, strict=True):
+            if one is not None and one.size not in (1, count):
+                raise ParameterError(
+                    f"{name} has {one.size} values",
+                    source=source,
+                    allowed=f"one value, or {count}: one for each axis",
+                )
+    return [[None if one is None else np.broadcast_to(one, count).tolist() for one in row] for row in rows]
+
+
+def _convolved(part: Array, axes: Seq[int], weights: Seq[npt.NDArray[np.floating[Any]]]) -> Array:
+    """Convolve a sample along some axes with their weights, float32."""
+    xp = namespace(part)
+    result = part.astype(np.float32)
+    for axis, column in zip(axes, weights, strict=True):
+        if len(column) > 1 and result.size:
+            op: Any = REGISTRY["filter"](
+                kernel=tuple((float(one),) for one in np.ravel(column)), dtype="float32"
+            )
+            moved = xp.ascontiguousarray(xp.moveaxis(result, axis, 0))
+            made = op(moved.reshape(len(moved), -1, 1), layout="HWC").reshape(moved.shape)
+            result = xp.moveaxis(made, 0, axis)
+    return xp.ascontiguousarray(result)
 
 
 def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
-    """Blur volumes, or images with a sigma or a window size for each axis, rows first.
+    """Blur samples along each of up to three axes, with the sigma and window size of each.
 
     Args:
-        value: images or volumes.
+        value: the samples.
         settings: arguments of ``fn.gaussian_blur`` by name; those that are nodes as their values.
 
     Returns:
         The result; None for images with one sigma, or one for each frame, which the operator itself blurs.
-
-    Raises:
-        ParameterError: sigma or window_size has another number of values than the samples have axes.
     """
-    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
-    if any(isinstance(one, Value) and one.by_frame for one in settings.values()):
+    rows = _by_axis(value, settings, ("sigma", "window_size"), "fn.gaussian_blur")
+    if rows is None:
         return None
-    numbers = [
-        [_setting_of(settings, name, n) for name in ("sigma", "window_size")] for n in range(len(value))
-    ]
-    if "D" not in layout and all(one is None or one.size == 1 for row in numbers for one in row):
-        return None
-    parts = []
-    for part, row in zip(value, numbers, strict=True):
-        axes = [letter for letter in "DHW" if letter in layout]
-        weights = _weights(axes, *row)
-        kind = settings.get("dtype") or part.dtype.name
-        parts.append(converted(_convolved(part, layout, weights), kind))
-    return Value.of(parts, layout, value.sources)
-
-
-def _weights(
-    axes: list[str], sigma: npt.NDArray[np.float64] | None, size: npt.NDArray[np.float64] | None
-) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the weights of the window along each axis, as a column."""
-    sigma, size = (np.zeros(1) if one is None else one for one in (sigma, size))
-    for name, one in (("sigma", sigma), ("window_size", size)):
-        if one.size not in (1, len(axes)):
-            raise ParameterError(
-                f"{name} has {one.size} values",
-                source="fn.gaussian_blur",
-                allowed=f"one value, or {len(axes)}: for {', '.join(axes)}",
-            )
-    pairs = zip(np.broadcast_to(sigma, len(axes)), np.broadcast_to(size, len(axes)), strict=True)
-    return {letter: gaussian_window(float(a), int(b)) for letter, (a, b) in zip(axes, pairs, strict=True)}
-
-
-def _convolved(part: Array, layout: str, weights: Mapping[str, npt.NDArray[np.floating[Any]]]) -> Array:
-    """Convolve a sample along each axis with its weights, float32."""
-
-    def smoothed(image: Array, rows: Any, columns: Any, letters: str) -> Array:
-        kernel = tuple(map(tuple, np.outer(rows, columns).tolist()))
-        op: Any = REGISTRY["filter"](kernel=kernel, dtype="float32")
-        return op(namespace(image).ascontiguousarray(image), layout=letters)
-
-    if "D" not in layout:
-        return smoothed(part, weights["H"], weights["W"], layout)
-    volume, order = in_slices(part, layout)
-    flat = smoothed(volume, weights["H"], weights["W"], "FHWC")
-    deep = smoothed(flat.reshape(len(flat), -1, 1), weights["D"], [1.0], "HWC")
-    return restored(deep.reshape(flat.shape), order, part.ndim)
+    axes, parts = _spatial_axes(value, "fn.gaussian_blur"), []
+    for part, (sigmas, sizes) in zip(value, rows, strict=True):
+        pairs = zip(sigmas or [0.0] * len(axes), sizes or [0] * len(axes), strict=True)
+        windows = [gaussian_window(sigma, int(size)) for sigma, size in pairs]
+        parts.append(converted(_convolved(part, axes, windows), settings.get("dtype") or part.dtype.name))
+    return Value.of(parts, value.layout, value.sources)
 
 
 def gaussian_window(sigma: float, size: int) -> npt.NDArray[np.float64]:
@@ -333,10 +365,11 @@ def laplacian(call: DaliCall) -> DataNode:
     names, by_axis = ("window_size", "smoothing_size", "scale"), False
     for name in names:
         value = call.args.get(name)
-        if value is None or isinstance(value, NativeNode):
-            continue
-        by_axis |= np.size(value) > 1
-        call.args[name] = np.ravel(value).tolist() if np.size(value) > 1 else np.ravel(value)[0].item()
+        if isinstance(value, NativeNode):
+            by_axis |= name != "scale"
+        elif value is not None:
+            by_axis |= np.size(value) > 1
+            call.args[name] = np.ravel(value).tolist() if np.size(value) > 1 else np.ravel(value)[0].item()
     if not by_axis:
         return native(call, instead=_second_derivatives)  # type: ignore[no-any-return]
     kind = call.take("dtype")
@@ -349,74 +382,61 @@ def laplacian(call: DaliCall) -> DataNode:
 
     def compute(values: list[Value], _: Any) -> Value:
         settings = {**fixed, **dict(zip(nodes, values[1:], strict=True))}
-        if (result := _second_derivatives(values[0], settings)) is None:
-            raise ParameterError("numbers by axis and by frame", source="fn.laplacian", allowed="one of both")
+        result = _second_derivatives(values[0], settings, always=True)
+        assert result is not None
         return result
 
     return call.node(compute, *nodes.values(), summary=f"{fixed}")
 
 
-def _second_derivatives(value: Value, settings: Mapping[str, Any]) -> Value | None:
-    """Return the sum of second derivatives of volumes, or of images with windows or a scale for each axis.
+def _second_derivatives(value: Value, settings: Mapping[str, Any], *, always: bool = False) -> Value | None:
+    """Return the sum of second derivatives along each of up to three axes.
 
     Args:
-        value: images or volumes.
+        value: the samples.
         settings: arguments of ``fn.laplacian`` by name; those that are nodes as their values.
+        always: whether to compute what the operator computes otherwise.
 
     Returns:
         The result; None for images with one number for all axes, or one for each frame, which the operator computes.
 
     Raises:
-        ParameterError: an argument has another number of values than the samples have axes.
+        ParameterError: a window is not valid.
     """
-    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
-    if any(isinstance(setting, Value) and setting.by_frame for setting in settings.values()):
+    rows = _by_axis(
+        value, settings, ("window_size", "smoothing_size", "scale"), "fn.laplacian", always=always
+    )
+    if rows is None:
         return None
-    names = ("window_size", "smoothing_size", "scale")
-    rows = [[_setting_of(settings, name, n) for name in names] for n in range(len(value))]
-    if "D" not in layout and all(numbers is None or numbers.size == 1 for row in rows for numbers in row):
-        return None
-    axes = [letter for letter in "DHW" if letter in layout]
-    parts = []
+    axes, parts = _spatial_axes(value, "fn.laplacian"), []
     for part, row in zip(value, rows, strict=True):
-        for name, numbers in zip(names, row, strict=True):
-            if numbers is not None and numbers.size not in (1, len(axes)):
-                raise ParameterError(
-                    f"{name} has {numbers.size} values",
-                    source="fn.laplacian",
-                    allowed=f"one value, or {len(axes)}: for {', '.join(axes)}",
-                )
-        result = _laplacian_of(part, layout, axes, row, bool(settings.get("normalized_kernel")))
+        result = _laplacian_of(part, axes, row, bool(settings.get("normalized_kernel")))
         parts.append(converted(result, settings.get("dtype") or part.dtype.name))
-    return Value.of(parts, layout, value.sources)
+    return Value.of(parts, value.layout, value.sources)
 
 
-def _laplacian_of(
-    part: Array, layout: str, axes: list[str], row: list[npt.NDArray[np.float64] | None], normalized: bool
-) -> Array:
+def _laplacian_of(part: Array, axes: list[int], row: list[list[float] | None], normalized: bool) -> Array:
     """Return the sum of second derivatives of one sample, float32.
 
     Args:
         part: the sample.
-        layout: layout of the sample.
-        axes: spatial axes of the layout.
-        row: window sizes, smoothing sizes and scales, one number or one for each axis; None for the default.
+        axes: its spatial axes.
+        row: window sizes, smoothing sizes and scales, one for each axis; None for the default.
         normalized: whether each derivative is scaled by 2 to the power of (axes + 2 - sum of its windows' sizes).
     """
-    windows, smoothings, scales = (
-        None if one is None else np.broadcast_to(one, len(axes)).tolist() for one in row
-    )
-    windows, scales = windows or [3] * len(axes), scales or [1.0] * len(axes)
+    windows, smoothings, scales = row[0] or [3] * len(axes), row[1], row[2] or [1.0] * len(axes)
+    for what, least, sizes in (("Window", 3, windows), ("Smoothing window", 1, smoothings or [])):
+        if wrong := [size for size in sizes if size < least or size > 31 or not size % 2]:
+            raise ParameterError(
+                f"{what} size must be an odd integer between {least} and 31, got {wrong[0]:g}",
+                source="fn.laplacian",
+            )
     total: Any = None
-    for n, axis in enumerate(axes):
+    for n in range(len(axes)):
         sizes = [int(one) for one in smoothings or [windows[n]] * len(axes)]
         sizes[n] = int(windows[n])
-        weights = {}
-        for letter, size in zip(axes, sizes, strict=True):
-            op: Any = REGISTRY["laplacian"](window_size=sizes[n], smoothing_size=size)
-            twice, smooth = op.weights(None)[0]
-            weights[letter] = twice if letter == axis else smooth
+        columns = [derivative_windows(sizes[n], size)[0][k != n] for k, size in enumerate(sizes)]
         factor = scales[n] * (2.0 ** (len(axes) + 2 - sum(sizes)) if normalized else 1.0)
-        term = _convolved(part, layout, weights) * np.float32(factor)
+        term = _convolved(part, axes, columns) * np.float32(factor)
         total = term if total is None else total + term
     return total

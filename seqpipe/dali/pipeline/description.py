@@ -29,6 +29,7 @@ class PipelineDescription:
     _checkpoint: str | None
     _output_dtype: Any
     _output_ndim: Any
+    _output_layout: Any
     _outputs: tuple[DataNode, ...]
     _named_sources: dict[str, BatchSource]
 
@@ -112,6 +113,10 @@ class PipelineDescription:
     def output_ndim(self) -> list[int | None]:
         """Return the required number of axes of each output's samples; None for any."""
         return self._by_output(self._output_ndim)
+
+    def output_layout(self) -> list[str | None]:
+        """Return the required layout of each output; None for any."""
+        return self._by_output(self._output_layout)
 
     def _by_output(self, argument: Any) -> list[Any]:
         return list(argument) if isinstance(argument, (list, tuple)) else [argument] * self.output_count

@@ -9,7 +9,7 @@ from collections import Counter as Counts
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from ...array import on_gpu
 from ...core.json_text import parse_json
@@ -25,10 +25,11 @@ from ...pipeline.source import BatchSource
 from ...random import new_seed
 from ..data_node import DataNode, attached, current, node_of, pop_pipeline, push_pipeline
 from ..device import gpu_number
-from ..dtypes import CPU_ONLY_DEVICE_ID, dtype_name
+from ..dtypes import CPU_ONLY_DEVICE_ID, dali_type, dtype_name
 from ..mapped import owned
 from ..raised import as_dali_raises
 from ..reading import Indexed, SampleCounter
+from ..serialized import SerializedPipeline
 from ..sources.copying import plan_copies
 from ..sources.pushed import PushSource, push_source
 from ..sources.staging import Staging
@@ -44,7 +45,7 @@ class NotBuiltError(SeqpipeError, RuntimeError):
     """A method was called that the pipeline's state does not allow, such as before ``build()``."""
 
 
-class Pipeline(TakesTurns, PipelineDescription):
+class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
     """A graph of operators with its readers and sources; see ``nvidia.dali.Pipeline``.
 
     ``run()`` builds the pipeline if necessary. With readers it never ends: epochs follow one another, each completed to
@@ -68,6 +69,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         checkpoint: a result of :meth:`checkpoint` to continue from.
         output_dtype: required dtype of outputs; one for all, or one for each.
         output_ndim: required number of axes of output samples; one for all, or one for each.
+        output_layout: required layout of output samples; one for all, or one for each.
 
     Raises:
         ParameterError: an argument is not valid.
@@ -91,7 +93,7 @@ class Pipeline(TakesTurns, PipelineDescription):
         bytes_per_sample: int = 0,  # noqa: ARG002  of DALI's own memory
         set_affinity: bool = False,  # threads stay where the system puts them
         max_streams: int | None = None,  # likewise
-        default_cuda_stream_priority: int | None = None,  # noqa: ARG002  likewise
+        default_cuda_stream_priority: int | None = None,  # likewise
         *,
         enable_memory_stats: bool = False,
         enable_checkpointing: bool = False,  # noqa: ARG002  states can always be saved
@@ -103,6 +105,9 @@ class Pipeline(TakesTurns, PipelineDescription):
         output_ndim: Any = None,
         exec_dynamic: bool | None = None,  # there is one executor
         experimental_exec_dynamic: bool | None = None,  # noqa: ARG002  likewise
+        output_layout: Any = None,
+        stream_policy: Any = None,  # likewise
+        concurrency: Any = None,  # likewise
     ) -> None:
         batch_size = int(batch_size) if hasattr(batch_size, "__index__") else batch_size
         if not (batch_size == -1 or (isinstance(batch_size, int) and batch_size > 0)):
@@ -128,8 +133,11 @@ class Pipeline(TakesTurns, PipelineDescription):
         self.set_affinity, self.max_streams = set_affinity, max_streams
         self.enable_memory_stats = enable_memory_stats
         self._output_dtype, self._output_ndim = output_dtype, output_ndim
+        self._output_layout, self.default_cuda_stream_priority = output_layout, default_cuda_stream_priority
+        self.stream_policy, self.concurrency = stream_policy, concurrency
         self._counts: Counts[str] = Counts()
         self._outputs: tuple[DataNode, ...] = ()
+        self._declared: list[Any] = []
         self._named_sources: dict[str, BatchSource] = {}
         self._graph: Graph | None = None
         self._executor: Executor | None = None
@@ -206,7 +214,8 @@ class Pipeline(TakesTurns, PipelineDescription):
         if not nodes or any(one is None for one in nodes):
             raise _no_output("Return nodes from the function, or call set_outputs within the with block")
         with self:
-            self._outputs = tuple(_in_memory(node_of(attached(node_of(one), self))) for one in nodes)
+            self._declared = [node_of(one) for one in nodes]
+            self._outputs = tuple(_in_memory(node_of(attached(one, self))) for one in self._declared)
 
     @property
     def built(self) -> bool:
@@ -313,19 +322,22 @@ class Pipeline(TakesTurns, PipelineDescription):
         Raises:
             ParameterError: an output differs from them.
         """
-        if self._output_dtype is None and self._output_ndim is None:
+        wanted = (self._output_dtype, self._output_ndim, self._output_layout)
+        if all(one is None for one in wanted):
             return
-        for number, (result_value, dtype, ndim) in enumerate(
-            zip(result.values, self.output_dtype(), self.output_ndim(), strict=True)
-        ):
-            value = value_of(result_value)
-            dtype = None if dtype is None else dtype_name(dtype)
-            for key, actual, required in (("dtype", value.dtype.name, dtype), ("ndim", value.ndim, ndim)):
+        rows = zip(result.values, self.output_dtype(), self.output_ndim(), self.output_layout(), strict=True)
+        for number, (made, dtype, ndim, layout) in enumerate(rows):
+            value = value_of(made)
+            dtype = None if dtype is None else dali_type(dtype_name(dtype)).name
+            for what, actual, required in (
+                ("Number of dimensions", value.ndim, ndim),
+                ("Data type", dali_type(value.dtype.name).name, dtype),
+                ("Layout", value.layout, layout),
+            ):
                 if required is not None and actual != required:
                     raise ParameterError(
-                        f"output {number} has the {key} {actual}",
+                        f"{what} in the output_idx={number} does not match. Expected: {required}. Received: {actual}",
                         source="Pipeline",
-                        allowed=f"{required} (output_{key})",
                     )
 
     def run(self, cuda_stream: Any = None, **inputs: Any) -> tuple[TensorListCPU | TensorListGPU, ...]:  # noqa: ARG002
@@ -510,23 +522,6 @@ class Pipeline(TakesTurns, PipelineDescription):
     def start_py_workers(self) -> None:
         """Do nothing: workers start when they are needed."""
 
-    def serialize(self, *_: Any, **__: Any) -> NoReturn:
-        """Not available.
-
-        Raises:
-            ParameterError: always; the message names the alternative.
-        """
-        raise _not_serializable("serialize")
-
-    @classmethod
-    def deserialize(cls, *_: Any, **__: Any) -> NoReturn:
-        """Not available.
-
-        Raises:
-            ParameterError: always; the message names the alternative.
-        """
-        raise _not_serializable("deserialize")
-
     def __iter__(self) -> Iterator[Any]:
         return self
 
@@ -537,14 +532,6 @@ class Pipeline(TakesTurns, PipelineDescription):
         """Cancel pending batches, and stop the threads and the readers."""
         if self._executor is not None:
             self._executor.close()
-
-
-def _not_serializable(method: str) -> ParameterError:
-    return ParameterError(
-        "pipelines are not serialized, because they may contain Python functions",
-        source=method,
-        advice="Import the function that defines the pipeline where the pipeline is needed",
-    )
 
 
 def _seed_in(checkpoint: str | None) -> int | None:

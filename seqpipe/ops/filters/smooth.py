@@ -18,7 +18,7 @@ from ..core.spec import Spec
 from ..core.traits import Body
 from .base import WHOLE, Separable, Weights, by_frame
 
-__all__ = ["BoxBlur", "GaussianBlur", "Laplacian", "Sharpen"]
+__all__ = ["BoxBlur", "GaussianBlur", "Laplacian", "Sharpen", "derivative_windows"]
 
 _FIXED_AMOUNT: Final = 1.5  # up to this factor, errors of a fixed-point blur stay below 1
 _FIXED_TAPS: Final = 17  # limit of banded.cuh; rounding errors of 31 weights could add up to 1
@@ -273,7 +273,7 @@ class Laplacian(Separable):
 
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:  # noqa: ARG002  the same for all samples
         """Return the windows of both terms."""
-        return _second_derivatives(self.window_size, self.smoothing_size or self.window_size)
+        return derivative_windows(self.window_size, self.smoothing_size or self.window_size)
 
     def gain(self, p: Any) -> float:
         """Return the gain of the sums, which are integers before scaling."""
@@ -322,7 +322,7 @@ class Sharpen(_Gaussian):
 
 
 @lru_cache(maxsize=64)
-def _second_derivatives(window: int, smoothing: int) -> tuple[tuple[Weights, Weights], ...]:
+def derivative_windows(window: int, smoothing: int) -> tuple[tuple[Weights, Weights], ...]:
     """Return the windows: differentiated twice down and smoothed across, and vice versa."""
     twice = np.convolve([1, -2, 1], _binomial(window - 2)).astype(np.float32)
     smooth = _binomial(smoothing).astype(np.float32)
