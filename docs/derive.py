@@ -393,7 +393,7 @@ def _for_models(pages: Mapping[str, str]) -> str:
         lines += [f"## {title}", ""]
         for name, text in sorted(texts.items()):
             heading = re.search(r"^# (.*)$", text, re.MULTILINE)
-            first = re.search(r"^(?:[A-Z`].*?)[.:](?=\s)", text, re.MULTILINE | re.DOTALL)
+            first = re.search(r"^(?:[A-Z].*?)[.:](?=\s)", text, re.MULTILINE | re.DOTALL)
             url = name.removesuffix(".md") + ".html"
             what = " ".join(first[0].split()) if first else ""
             lines.append(f"- [{heading[1] if heading else name}]({url}): {what}")
