@@ -38,6 +38,7 @@ html_static_path = ["static"]
 html_css_files = ["columns.css"]
 html_extra_path = ["derived/extra"]
 html_show_sphinx = False
+html_show_copyright = False
 
 
 def _is_code(text: str) -> bool:

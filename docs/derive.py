@@ -23,12 +23,23 @@ import click
 
 from seqpipe import errors
 from seqpipe.cli.app import main as cli
+from seqpipe.dali.__main__ import table_text
 from seqpipe.ops import REGISTRY, Declaration
+from seqpipe.ops.core.names import OPERATORS, WITHOUT
 from seqpipe.ops.core.parameters import COMMON
 
 from . import pictures
 
-__all__ = ["api_pages", "cli_page", "error_pages", "messages", "operator_pages", "operators", "write"]
+__all__ = [
+    "api_pages",
+    "cli_page",
+    "error_pages",
+    "messages",
+    "names_pages",
+    "operator_pages",
+    "operators",
+    "write",
+]
 
 HERE: Final = Path(__file__).parent
 PACKAGE: Final = HERE.parent / "seqpipe"
@@ -63,7 +74,7 @@ _FAMILIES: Final = {
 
 def write(folder: Path) -> None:
     """Write all derived pages with their pictures."""
-    pages = {**operator_pages(folder), **api_pages(), "cli.md": cli_page(), **error_pages()}
+    pages = {**operator_pages(folder), **api_pages(), "cli.md": cli_page(), **error_pages(), **names_pages()}
     for name, text in pages.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -211,6 +222,47 @@ def _traits(cls: type[Declaration]) -> str:
     if traits.takes not in ("images", "batches"):
         rows = {name: rows[name] for name in ("takes", "dtypes", "on a GPU")}
     return "".join(f"| {name} | {value} |\n" for name, value in rows.items())
+
+
+# ---------------------------------------------------------------- names in other libraries
+
+
+def names_pages() -> dict[str, str]:
+    """Return the pages of operators' names in other libraries, both ways, and of DALI's operators."""
+    classes = {cls.__name__: cls for cls in operators()}
+    there = "".join(
+        f"| `{name}` | {' or '.join(f'`ops.{call}`' for call in calls)} |\n"
+        for name, calls in sorted(OPERATORS.items())
+    )
+    without = "".join(
+        f"| `{name}` | {_cell(advice) or 'nothing yet'} |\n" for name, advice in sorted(WITHOUT.items())
+    )
+    back: dict[str, list[str]] = defaultdict(list)
+    for name, calls in sorted(OPERATORS.items()):
+        for call in calls:
+            back[call.partition("(")[0]].append(f"`{name}`")
+    here = "".join(
+        f"| [{name}](operators/{classes[name].name}.md) | {', '.join(others)} |\n"
+        for name, others in sorted(back.items())
+        if name in classes
+    )
+    names = (
+        "# Names of operators in other libraries\n\nThose of torchvision, albumentations, MONAI, TorchIO and "
+        "batchgenerators, without the prefixes Rand and Random and the suffixes d, Dict and Transform.\n\n"
+        f"## From theirs to ours\n\n| theirs | seqpipe |\n|---|---|\n{there}{without}\n"
+        f"## From ours to theirs\n\n| seqpipe | theirs |\n|---|---|\n{here}"
+    )
+    rows = ""
+    for line in table_text().splitlines():
+        name, state, *notes = line.split(None, 2)
+        rows += f"| `{name}` | {state} | {_cell(notes[0]) if notes else ''} |\n"
+    head = (
+        "# Operators of DALI\n\nWhich exist in `seqpipe.dali`, how they differ, and what to use instead.\n\n"
+    )
+    return {
+        "names.md": names,
+        "dali.md": f"{head}| operator of DALI | here | differences |\n|---|---|---|\n{rows}",
+    }
 
 
 # ---------------------------------------------------------------- API
@@ -393,7 +445,7 @@ def _for_models(pages: Mapping[str, str]) -> str:
         lines += [f"## {title}", ""]
         for name, text in sorted(texts.items()):
             heading = re.search(r"^# (.*)$", text, re.MULTILINE)
-            first = re.search(r"^(?:[A-Z`].*?)[.:](?=\s)", text, re.MULTILINE | re.DOTALL)
+            first = re.search(r"^(?:[A-Z].*?)[.:](?=\s)", text, re.MULTILINE | re.DOTALL)
             url = name.removesuffix(".md") + ".html"
             what = " ".join(first[0].split()) if first else ""
             lines.append(f"- [{heading[1] if heading else name}]({url}): {what}")

@@ -1,11 +1,17 @@
-"""CONTRIBUTING.md and docs/architecture.md are true: what they name exists: paths, constants, benchmarks."""
+"""What pages name exists: paths, constants, benchmarks; pages that are derived from the code are whole."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from docs import derive, pictures
+from seqpipe.cli.app import main as cli
+from tests.support.pages import PAGES as ALL_PAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
@@ -52,3 +58,66 @@ def test_what_is_not_there_is_found():
         "seqpipe/gone.py",
     ]
     assert missing_constants("`_GONE` in `seqpipe/volume/disk.py`") == ["_GONE in seqpipe/volume/disk.py"]
+
+
+def test_pages_name_paths_that_are_there():
+    for page in ALL_PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert [name for name in missing_paths(text) if not name.startswith("docs/derived")] == [], page
+
+
+def test_every_operator_has_a_page_with_its_parameters():
+    pages = derive.operator_pages()
+    for cls in derive.operators():
+        page = pages[f"operators/{cls.name}.md"]
+        assert f"]({cls.name}.md)" in pages["operators/index.md"]
+        assert [q.name for q in cls.parameters if f"| `{q.name}` |" not in page] == []
+    assert set(pictures.ARGUMENTS) <= {cls.name for cls in derive.operators()}
+
+
+def test_names_of_other_libraries_are_listed_both_ways():
+    page = derive.names_pages()["names.md"]
+    assert "| `HorizontalFlip` | `ops.Flip(p=0.5)` |" in page
+    assert "| [Flip](operators/flip.md) |" in page
+    assert "| `crop` | yes |" in derive.names_pages()["dali.md"]
+
+
+def test_every_command_is_listed_with_its_options():
+    page = derive.cli_page()
+    for name in cli.list_commands(None):
+        part = page.partition(f"## seqpipe {name}\n")[2].partition("\n## ")[0]
+        for option in cli.get_command(None, name).params:
+            assert option.opts[-1] in part or option.human_readable_name in part, (name, option)
+
+
+@pytest.mark.deep
+def test_messages_are_found():
+    found = derive.messages()
+    facts = {fact for rows in found.values() for _, fact, _, _ in rows}
+    assert sum(map(len, found.values())) > 900
+    assert any("is not in the video" in fact for fact in facts)
+
+
+@pytest.mark.deep
+def test_the_site_is_built_without_a_warning(tmp_path):
+    pytest.importorskip("sphinx", reason="sphinx is in the group docs")
+    pytest.importorskip("furo", reason="furo is in the group docs")
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--fail-on-warning",
+        "--quiet",
+        str(ROOT / "docs"),
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pages = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.html")}
+    for page in re.findall(r"\]\((\S+\.html)\)", (tmp_path / "llms.txt").read_text(encoding="utf-8")):
+        assert page in pages
+    for path in tmp_path.rglob("*.html"):
+        loaded = re.findall(
+            r'(?:src|href)="(https?://[^"]+\.(?:js|css|woff2?|png))"', path.read_text(encoding="utf-8")
+        )
+        assert loaded == [], path
