@@ -19,10 +19,10 @@ from ..core.workers import Workers
 from ..errors import DeviceMemoryError, ParameterError
 from ..parts import Part
 from ..sequence import Batch, Sequence
-from .nodes import SourceNode, error_note
+from .nodes import SourceNode, add_note
 from .source import BatchSamples, BatchSource, EmptyBatchError, EndOfData, Fetched, Ticket
 
-__all__ = ["BatchResult", "Executor", "StageTimes", "gib", "nbytes_of"]
+__all__ = ["BatchResult", "Executor", "StageTimes", "error_note", "gib", "nbytes_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -509,6 +509,18 @@ class _InThisThread(Future[Any]):
         with suppress(Exception):
             self.result()
         return super().exception(timeout)
+
+
+@contextmanager
+def error_note(note: str) -> Iterator[None]:
+    """Return a context that adds a note to errors."""
+    try:
+        yield
+    except EndOfData:
+        raise
+    except Exception as error:
+        add_note(error, note)
+        raise
 
 
 def nbytes_of(value: Any) -> int:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
 from .inputs import Input
-from .source import BatchSource, EndOfData
+from .source import BatchSource
 
-__all__ = ["SourceNode", "add_note", "error_note", "nodes_of"]
+__all__ = ["SourceNode", "add_note", "nodes_of"]
 
 _NUMBERS: Final = count()
 
@@ -45,18 +43,6 @@ def nodes_of(source: BatchSource) -> tuple[SourceNode, ...]:
     """Return a node for each value of a source."""
     first = next(_NUMBERS)
     return tuple(SourceNode(f"source{first}_{n}", source, n, first) for n in range(len(source.parts)))
-
-
-@contextmanager
-def error_note(note: str) -> Iterator[None]:
-    """Return a context that adds a note to errors."""
-    try:
-        yield
-    except EndOfData:
-        raise
-    except Exception as error:
-        add_note(error, note)
-        raise
 
 
 def add_note(error: BaseException, note: str) -> None:

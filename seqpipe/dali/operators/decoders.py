@@ -16,7 +16,7 @@ from ...core.workers import Workers
 from ...errors import UnreadableSourceError
 from ...images import decode_image
 from ...ops import REGISTRY, Run
-from ...pipeline.nodes import error_note
+from ...pipeline.executor import error_note
 from ..call import BORDERS, DaliCall, Row
 from ..data_node import DataNode, current, node_of
 from ..dtypes import converted, dtype_name
