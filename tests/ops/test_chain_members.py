@@ -381,5 +381,8 @@ def test_one_call_serves_operators_on_images_and_on_volumes():
         if not isinstance(op, Chain):
             found = ops.apply(op, volume, layout="DHWC", backend="reference")
             assert np.abs(found - wanted).max() < 1e-5
+    mixed = Chain(ops.Flip3d())(volume[None], np.array([3]), layout="NDHWC")
+    np.testing.assert_array_equal(mixed.data[0], ops.Flip3d()(volume))
+    assert mixed.labels == [3]
     with pytest.raises(ParameterError, match="backend='gpu' is not valid"):
         ops.apply(ops.Flip3d(), volume, backend="gpu")

@@ -258,7 +258,9 @@ class Chain(Deferrable):
         if self._image_names and not is_sample(x):
             raise sample_error(self._image_names, type(x).__name__)
         only_volumes = len(self._segments) == 1 and isinstance(self._segments[0], VolumeChain)
-        if only_volumes or (type(x) is not np.ndarray and (is_sample(x) or is_labels(x))):
+        if (only_volumes and labels is None) or (
+            type(x) is not np.ndarray and (is_sample(x) or is_labels(x))
+        ):
             if labels is not None:
                 raise ParameterError(
                     "labels for a sample of several parts",
