@@ -346,15 +346,14 @@ def work_row(job: Gather, out: Array, lattice: int = 0, method: int = 0) -> byte
 
 
 def _method(job: Gather, double: bool) -> int:
-    """Return how C computes a gather: 0 voxel by voxel, 1 slice by slice, or 2 axis by axis, in double precision."""
+    """Return how C computes a gather: 0 voxel by voxel, 1 slice by slice, or 2 by axes, in double precision."""
     mapping, taps = job.mapping, _TAPS.get(job.interpolation)
     if taps is None or job.positions is not None:
         return 0
     if double and mapping.lattice is None:
-        _, h, w = steps = np.diag(mapping.matrix)[:3]
-        if (mapping.matrix[:3, :3] == np.diag(steps)).all():
-            # voxels that are read for one of the result, axis by axis; too many where the result is coarse
-            return 2 * (taps == 1 or taps * (abs(h * w) + abs(w) + 1) < taps**3)
+        axes = mapping.matrix[:3, :3]
+        if (axes == np.diag(np.diag(axes))).all():
+            return 2
     return int(taps == 2 and mapping.in_plane)
 
 

@@ -209,8 +209,8 @@ class VolumeReader(Closing):
             spacing_mm: distance between slices, rows and columns of the result, or one number for all; the extent of
                 the volume is preserved within one voxel.
             like: instead, the owner of the target grid: a reader, a sequence with an affine, or a :class:`VolumeInfo`.
-            interp: ``"linear"``, ``"nearest"``, or ``"vote"`` for labels: the value with the largest linear weight; or
-                ``"bspline"``: the cubic B-spline through all voxels.
+            interp: ``"linear"``, ``"nearest"``, ``"cubic"``, ``"bspline"``, or ``"vote"`` for labels; see
+                :func:`seqpipe.volume.resample`.
             antialias: whether a Gaussian of σ = (factor - 1) / 2 voxels is applied first along axes that get coarser;
                 never for ``"nearest"`` and ``"vote"``.
             fill_value: value outside the volume; None repeats the edge.

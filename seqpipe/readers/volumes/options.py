@@ -210,7 +210,7 @@ class Prepare(Brief):
         orientation: directions of columns, rows and slices, such as "RAS"; None keeps the file's.
         spacing_mm: distance of voxels in mm, (slices, rows, columns) or one number; None keeps the file's.
         align: "first" resamples all parts of a case to the grid of the first; "none" requires one grid.
-        interp: interpolation of images on another grid: "linear", "bspline" or "nearest"; labels by vote.
+        interp: interpolation of images on another grid: "linear", "cubic", "bspline" or "nearest"; labels by vote.
         antialias: whether images are smoothed by a Gaussian first, along the axes that get coarser.
         crop_above: crop each volume to the box around the voxels of its first part above this value, such as -500 for
             the body in CT or 0 for a brain; the box is widened to a patch where the volume allows it, and is the whole
