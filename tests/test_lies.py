@@ -114,7 +114,7 @@ def advanced(name, tmp_path):
     return one, one.state_dict()
 
 
-def refused(one, state, match):
+def assert_refused(one, state, match):
     before = json.dumps(one.state_dict())
     with pytest.raises(StateError, match=match):
         one.load_state_dict(state)
@@ -130,10 +130,10 @@ def test_every_field_of_every_state(name, field, tmp_path):
     for value in NO_COUNTS:
         if field == "fingerprint" and isinstance(value, str):
             continue
-        refused(one, {**state, field: value}, rf"{field}(\[0\])?=")
-    refused(one, {key: value for key, value in state.items() if key != field}, f"no {field}")
+        assert_refused(one, {**state, field: value}, rf"{field}(\[0\])?=")
+    assert_refused(one, {key: value for key, value in state.items() if key != field}, f"no {field}")
     for other in (None, [], "state", 3, DEEP, [("epoch", 0)]):
-        refused(one, other, "is not a state|is not JSON")
+        assert_refused(one, other, "is not a state|is not JSON")
 
 
 @pytest.mark.parametrize("name", ["DALI pipeline", "DALI pipeline of an iterable"])
@@ -141,17 +141,21 @@ def test_sources_that_lie(name, tmp_path):
     one, state = advanced(name, tmp_path)
     ((epoch, position, own),) = state["sources"]
     for entries in (None, 0, "x", {}, [], [*state["sources"]] * 2, DEEP):
-        refused(one, {**state, "sources": entries}, "no position for each source|sources\\[0\\]=")
+        assert_refused(one, {**state, "sources": entries}, "no position for each source|sources\\[0\\]=")
     for entry in (0, None, "abc", [epoch], [epoch, position], [epoch, position, own, 1], {}, DEEP):
-        refused(one, {**state, "sources": [entry]}, r"sources\[0\]=.* allowed: \[epoch, position, state\]")
+        assert_refused(
+            one, {**state, "sources": [entry]}, r"sources\[0\]=.* allowed: \[epoch, position, state\]"
+        )
     for value in NO_COUNTS:
-        refused(one, {**state, "sources": [[value, position, own]]}, r"sources\[0\]\[0\], the epoch,=")
-        refused(one, {**state, "sources": [[epoch, value, own]]}, r"sources\[0\]\[1\], the position,=")
+        assert_refused(one, {**state, "sources": [[value, position, own]]}, r"sources\[0\]\[0\], the epoch,=")
+        assert_refused(one, {**state, "sources": [[epoch, value, own]]}, r"sources\[0\]\[1\], the position,=")
     for value in (0, "x", [], {"kind": "others"}, {"kind": []}, {"state": 1}, {"kind": "own"}, DEEP):
-        refused(one, {**state, "sources": [[epoch, position, value]]}, r"sources\[0\]\[2\], the state of the")
-    refused(one, {**state, "sources": [[epoch + 1, position, own]]}, "contradict sources")
-    refused(one, {**state, "sources": [[epoch, 0, own]]}, "contradict sources")
-    refused(one, {**state, "epoch": epoch + 1}, "contradict sources")
+        assert_refused(
+            one, {**state, "sources": [[epoch, position, value]]}, r"sources\[0\]\[2\], the state of the"
+        )
+    assert_refused(one, {**state, "sources": [[epoch + 1, position, own]]}, "contradict sources")
+    assert_refused(one, {**state, "sources": [[epoch, 0, own]]}, "contradict sources")
+    assert_refused(one, {**state, "epoch": epoch + 1}, "contradict sources")
 
 
 def test_sources_of_different_epochs():
@@ -162,7 +166,7 @@ def test_sources_of_different_epochs():
     pipe = made_of_two()
     pipe.run()
     state = pipe.state_dict()
-    refused(pipe, {**state, "sources": [state["sources"][0], [1, 2, None]]}, "contradict sources")
+    assert_refused(pipe, {**state, "sources": [state["sources"][0], [1, 2, None]]}, "contradict sources")
 
 
 @pytest.mark.parametrize("name", ["data set", "samples of a data set", "volumes"])
@@ -170,13 +174,13 @@ def test_histories_that_lie(name, tmp_path):
     one, state = advanced(name, tmp_path)
     ((world, count),) = state["history"]
     for pair in (0, None, "abc", [world], [world, count, 1], {}, DEEP):
-        refused(one, {**state, "history": [pair]}, r"history\[0\]=.* is not valid in a state")
+        assert_refused(one, {**state, "history": [pair]}, r"history\[0\]=.* is not valid in a state")
     for value in NO_COUNTS:
-        refused(one, {**state, "history": [[value, count]]}, r"history\[0\]\[0\]=")
-        refused(one, {**state, "history": [[world, value]]}, r"history\[0\]\[1\]=")
-    refused(one, {**state, "history": [[0, count]]}, r"history\[0\]\[0\]=0 .*allowed: 1 to ")
+        assert_refused(one, {**state, "history": [[value, count]]}, r"history\[0\]\[0\]=")
+        assert_refused(one, {**state, "history": [[world, value]]}, r"history\[0\]\[1\]=")
+    assert_refused(one, {**state, "history": [[0, count]]}, r"history\[0\]\[0\]=0 .*allowed: 1 to ")
     for past in ([[world, 10**6]], [[world + 1, 10**6], [world, count]]):
-        refused(
+        assert_refused(
             one, {**state, "history": past}, "history has [0-9]+ samples of a rank in epoch 0.*allowed: 0 to "
         )
 
@@ -185,9 +189,9 @@ def test_a_torch_data_sets_own_state_that_lies(tmp_path):
     one, state = advanced("torch dataset" if pytest.importorskip("torch") else "", tmp_path)
     for name in ("workers", "batch_size"):
         for value in NO_COUNTS:
-            refused(one, {**state, name: value}, f"{name}=")
-        refused(one, {**state, name: 3}, f"the state is of {name}=3, and here {name} is")
-    refused(one, {**state, "position": 10**6}, "history has 1000000 samples of a rank in epoch 0")
+            assert_refused(one, {**state, name: value}, f"{name}=")
+        assert_refused(one, {**state, name: 3}, f"the state is of {name}=3, and here {name} is")
+    assert_refused(one, {**state, "position": 10**6}, "history has 1000000 samples of a rank in epoch 0")
 
 
 def test_states_of_dali_iterators_and_checkpoints():
@@ -195,14 +199,14 @@ def test_states_of_dali_iterators_and_checkpoints():
     next(iterator)
     state = iterator.state_dict()
     for value in NO_COUNTS:
-        refused(iterator, {**state, "given": value}, "given=")
-    refused(
+        assert_refused(iterator, {**state, "given": value}, "given=")
+    assert_refused(
         iterator, {**state, "given": 11}, "given=11 is not valid in a state; allowed: an integer from 0 to 10"
     )
     for value in (0, 1, None, "yes", DEEP):
-        refused(iterator, {**state, "ended": value}, "ended=")
+        assert_refused(iterator, {**state, "ended": value}, "ended=")
     for value in ([None], [0], ["x"], [{}], [DEEP]):
-        refused(iterator, {**state, "pipelines": value}, "is not a state|the state has no")
+        assert_refused(iterator, {**state, "pipelines": value}, "is not a state|the state has no")
     iterator.load_state_dict(json.loads(json.dumps(state)))
     for text in ("[" * 100_000, "nul", '{"epoch": NaN}', "[]", "0", '"x"', b"\xff"):
         with pytest.raises(StateError, match=r"checkpoint is not JSON|is not a state|the state has no"):

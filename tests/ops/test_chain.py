@@ -71,7 +71,7 @@ def one_by_one(chain, x, backend="reference", **options):
     return x
 
 
-def same(found, wanted):
+def assert_same(found, wanted):
     assert found.dtype == wanted.dtype
     np.testing.assert_array_equal(found, wanted)
 
@@ -116,7 +116,9 @@ def test_it_gives_what_its_operators_give(run, name, dtype):
         with pytest.raises(ParameterError, match=f"a kernel for {dtype}; allowed: uint8"):
             run(chain, x)
         return
-    same(to_numpy(run(chain, x, epoch=1, index=7)), one_by_one(chain, x, run.backend, epoch=1, index=7))
+    assert_same(
+        to_numpy(run(chain, x, epoch=1, index=7)), one_by_one(chain, x, run.backend, epoch=1, index=7)
+    )
     assert run.launches in (None, 1)
 
 
@@ -130,7 +132,7 @@ def test_whatever_can_join_does_so_to_the_last_bit(emulated, name):
     for one in (op, after):
         wanted = apply(one, wanted, backend="cuda", device=emulated, epoch=2, index=4)
     before = emulated.launches
-    same(Chain(op, after)(x, backend="cuda", device=emulated, epoch=2, index=4), wanted)
+    assert_same(Chain(op, after)(x, backend="cuda", device=emulated, epoch=2, index=4), wanted)
     assert emulated.launches == before + 1
 
 
@@ -151,14 +153,14 @@ def test_statistics_are_those_of_what_comes_before(run, axis_names):
         Chain(ops.Brightness(brightness=0.5), normal),
         Chain(normal, ops.CropMirrorNormalize(mean=0.5)),
     ):
-        same(to_numpy(run(chain, x)), one_by_one(chain, x, run.backend))
+        assert_same(to_numpy(run(chain, x)), one_by_one(chain, x, run.backend))
         assert [len(group) for group in chain.groups()] == [1, 1]
 
 
 @pytest.mark.parametrize("channels", [1, 2, 4, 6])
 def test_pixels_of_any_number_of_values(run, channels):
     chain, x = CHAINS["geometry amid"], images("uint8", (2, 3, 6, 7, channels))
-    same(to_numpy(run(chain, x)), one_by_one(chain, x))
+    assert_same(to_numpy(run(chain, x)), one_by_one(chain, x))
     assert run.launches in (None, 1 if channels <= 4 else 4)
 
 
@@ -167,8 +169,8 @@ def test_every_layout(run, layout):
     chain = CHAINS["geometry first"]
     lengths = dict(zip("NFDHWC", (2, 3, 3, 6, 7, 3), strict=True))
     x = images("uint8", tuple(lengths[letter] for letter in layout))
-    same(to_numpy(run(chain, x, layout=layout)), one_by_one(chain, x, layout=layout))
-    same(
+    assert_same(to_numpy(run(chain, x, layout=layout)), one_by_one(chain, x, layout=layout))
+    assert_same(
         five(to_numpy(run(chain, x, layout=layout)), layout),
         one_by_one(chain, np.ascontiguousarray(five(x, layout))),
     )
@@ -184,7 +186,7 @@ def test_the_last_operator_arranges(run, layout, output_layout):
     wanted, letters = x, layout
     for op in chain.ops:
         wanted, letters = apply(op, wanted, layout=letters, backend=run.backend), op.result_layout(letters)
-    same(to_numpy(run(chain, x, layout=layout)), wanted)
+    assert_same(to_numpy(run(chain, x, layout=layout)), wanted)
     assert run.launches in (None, 1)
 
 
@@ -192,7 +194,7 @@ def test_the_layout_is_followed_where_operators_go_one_by_one(run):
     arranged = ops.CropMirrorNormalize(output_layout="CHW", dtype="uint8")
     chain, x = Chain(ops.Resize(size=(5, 4)), arranged, FLIP, CONTRAST), images("uint8", (2, 3, 6, 7, 6))
     by_hand = one_by_one(Chain(ops.Resize(size=(5, 4)), FLIP, CONTRAST), x, run.backend)
-    same(to_numpy(run(chain, x)), np.moveaxis(by_hand, -1, 2))
+    assert_same(to_numpy(run(chain, x)), np.moveaxis(by_hand, -1, 2))
 
 
 @pytest.mark.parametrize("name", ["geometry amid", "resampled"])
@@ -200,7 +202,7 @@ def test_strided_and_read_only_memory(run, name):
     x = images("uint8", (4, 6, 12, 14, 3))[::2, ::-2, ::2, ::-2]
     x.flags.writeable = False
     chain = CHAINS[name]
-    same(to_numpy(run(chain, x)), one_by_one(chain, x, run.backend))
+    assert_same(to_numpy(run(chain, x)), one_by_one(chain, x, run.backend))
 
 
 def test_lists_of_different_sizes(run):
@@ -210,14 +212,14 @@ def test_lists_of_different_sizes(run):
         pytest.skip("arrays of a GPU are given one by one here")
     found = run(chain, given)
     for ours, theirs in zip(found, one_by_one(chain, given), strict=True):
-        same(ours, theirs)
+        assert_same(ours, theirs)
     assert run.launches in (None, 1)
 
 
 def test_an_operator_that_cannot_join_stands_alone(run):
     chain = Chain(FLIP, CONTRAST, ops.Reverse(), CONTRAST, FLIP)
     x = images("uint8")
-    same(to_numpy(run(chain, x)), one_by_one(chain, x))
+    assert_same(to_numpy(run(chain, x)), one_by_one(chain, x))
     assert run.launches in (None, 3)
     assert chain.explain() == (
         "1. flip → brightness_contrast: one kernel\n"
@@ -235,7 +237,7 @@ def test_what_sequences_know_moves_along(emulated):
     assert (found.layout, found.source) == ("DHWC", "scan")
     np.testing.assert_allclose(found.affine, wanted.affine)
     assert not np.allclose(found.affine, affine)
-    same(found.data, wanted.data)
+    assert_same(found.data, wanted.data)
 
 
 def test_batches_keep_clocks_indices_and_masks(emulated):
@@ -250,7 +252,7 @@ def test_batches_keep_clocks_indices_and_masks(emulated):
     found = chain(batch, backend="cuda", device=emulated)
     wanted = one_by_one(chain, batch)
     assert emulated.launches == before + 1
-    same(found.stacked, wanted.stacked)
+    assert_same(found.stacked, wanted.stacked)
     np.testing.assert_array_equal(found.frames, wanted.frames)
     assert [s.source for s in found.sequences] == ["0", "1"]
     assert all(np.shares_memory(s.data, found.stacked) for s in found.sequences)

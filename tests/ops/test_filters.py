@@ -52,7 +52,7 @@ def each_channel(judge, x):
     return np.stack([judge(x[..., c].astype(np.float64)) for c in range(x.shape[-1])], axis=-1)
 
 
-def close(found, wanted, epsilon=2e-5):
+def assert_close(found, wanted, epsilon=2e-5):
     """Whole numbers are the rounded ones but where those lie at a half; floats differ by what float32 loses."""
     if found.dtype.kind == "f":
         np.testing.assert_allclose(found, wanted, rtol=0, atol=epsilon)
@@ -79,7 +79,9 @@ def test_gaussian_blur_is_scipys(host, border, dtype):
                 ),
                 x,
             )
-            close(host(op, x), wanted, epsilon=2e-5 * (255 if (dtype, result) == ("uint8", "float32") else 1))
+            assert_close(
+                host(op, x), wanted, epsilon=2e-5 * (255 if (dtype, result) == ("uint8", "float32") else 1)
+            )
 
 
 @pytest.mark.parametrize("window", [3, 5, 7, 31])
@@ -90,7 +92,7 @@ def test_gaussian_blur_follows_from_its_window_as_in_opencv(host, window):
     wanted = cv2.GaussianBlur(
         x.astype(np.float64), (window, window), sigma, borderType=cv2.BORDER_REFLECT_101
     )
-    close(host(GaussianBlur(window_size=window), x), wanted)
+    assert_close(host(GaussianBlur(window_size=window), x), wanted)
 
 
 def test_a_gaussian_of_an_impulse_is_the_published_formula():
@@ -112,7 +114,7 @@ def test_box_blur_is_scipys(host, border, dtype):
             wanted = each_channel(
                 lambda c, w=window: ndimage.uniform_filter(c, w, mode=SCIPY[border], cval=7.0), x
             )
-            close(host(BoxBlur(window_size=window, pad_mode=border, fill_value=7.0), x), wanted)
+            assert_close(host(BoxBlur(window_size=window, pad_mode=border, fill_value=7.0), x), wanted)
 
 
 def test_means_of_eight_bits_are_rounded_once_half_to_even(host):
@@ -149,10 +151,10 @@ def test_laplacian_is_opencvs(host, window, smoothing, aperture):
         x.astype(np.float64), cv2.CV_64F, ksize=aperture, borderType=cv2.BORDER_REFLECT_101
     )
     op = Laplacian(window_size=window, smoothing_size=smoothing, scale=0.5)
-    close(host(op, x), wanted * 0.5, epsilon=2e-7 * 4.0 ** (window - 1))
+    assert_close(host(op, x), wanted * 0.5, epsilon=2e-7 * 4.0 ** (window - 1))
     power = 2.0 ** (4 - window - (smoothing or window))
     op = Laplacian(window_size=window, smoothing_size=smoothing, normalized_kernel=True)
-    close(host(op, x), wanted * power, epsilon=1e-5)
+    assert_close(host(op, x), wanted * power, epsilon=1e-5)
 
 
 @BORDERS
@@ -183,7 +185,7 @@ def test_filter_is_scipys_correlation(host, border, dtype):
                 x,
             )
             op = Filter(kernel=kernel, anchor=anchor, pad_mode=border, fill_value=3.0)
-            close(host(op, x), wanted)
+            assert_close(host(op, x), wanted)
 
 
 @pytest.mark.parametrize("kernel", [((1, 2),), [[1, 2]], np.array([[1, 2]]), np.array([[1, 2]], np.float32)])
@@ -207,7 +209,7 @@ def test_sharpen_adds_what_a_gaussian_takes(host, dtype):
         blurred = each_channel(
             lambda c, s=sigma: ndimage.gaussian_filter(c, s, mode="mirror", radius=int(np.ceil(3 * s))), x
         )
-        close(host(Sharpen(amount=amount, sigma=sigma), x), x + amount * (x - blurred))
+        assert_close(host(Sharpen(amount=amount, sigma=sigma), x), x + amount * (x - blurred))
 
 
 def test_kernels_give_the_references_bits(emulated):

@@ -80,7 +80,7 @@ TOGETHER = [
 ]
 
 
-def close(found, wanted):
+def assert_close(found, wanted):
     assert found.dtype == np.float32
     np.testing.assert_allclose(found.ravel(), wanted, rtol=2e-6, atol=2e-6)
 
@@ -92,7 +92,7 @@ def run(place, op, x, **options):
 
 @pytest.mark.parametrize(("arguments", "wanted"), ALONE, ids=lambda value: str(value)[:50])
 def test_a_sequence_is_normalized_as_dali_does(anywhere, arguments, wanted):
-    close(run(anywhere, Normalize(**arguments), FIRST), printed(wanted))
+    assert_close(run(anywhere, Normalize(**arguments), FIRST), printed(wanted))
 
 
 @pytest.mark.parametrize(("arguments", "wanted"), TOGETHER, ids=lambda value: str(value)[:50])
@@ -101,7 +101,7 @@ def test_a_batch_is_normalized_as_dali_does(anywhere, arguments, wanted):
     if anywhere.name == "emulated" and arguments.get("axis_names") == "HW":
         pytest.skip("what differs between frames has no kernel")
     found = anywhere(op, [FIRST, SECOND])
-    close(np.concatenate([one.ravel() for one in found]), printed(wanted))
+    assert_close(np.concatenate([one.ravel() for one in found]), printed(wanted))
 
 
 @pytest.mark.parametrize("layout", ["HW", "HWC", "CHW", "FHWC", "FCHW", "DHWC", "NFHWC", "NFCHW"])
@@ -113,14 +113,18 @@ def test_all_subsets_of_axes_are_those_of_numpy(layout):
             axes = tuple(layout.index(name) for name in names)
             y = x.astype(np.float64)
             wanted = (y - y.mean(axes, keepdims=True)) / y.std(axes, keepdims=True)
-            close(fn.normalize(x, layout=layout, axis_names="".join(names)), wanted.ravel())
+            assert_close(fn.normalize(x, layout=layout, axis_names="".join(names)), wanted.ravel())
             numbered = tuple(letters.index(name) for name in names)
-            close(fn.normalize(x, layout=layout, axes=numbered), wanted.ravel())
-            close(fn.normalize(x, layout=layout, axes=[n - len(letters) for n in numbered]), wanted.ravel())
+            assert_close(fn.normalize(x, layout=layout, axes=numbered), wanted.ravel())
+            assert_close(
+                fn.normalize(x, layout=layout, axes=[n - len(letters) for n in numbered]), wanted.ravel()
+            )
             if "N" in layout:
                 y, axes = x.astype(np.float64), (0, *axes)
                 wanted = (y - y.mean(axes, keepdims=True)) / y.std(axes, keepdims=True)
-                close(fn.normalize(x, layout=layout, axis_names="".join(names), batch=True), wanted.ravel())
+                assert_close(
+                    fn.normalize(x, layout=layout, axis_names="".join(names), batch=True), wanted.ravel()
+                )
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "float32"])
@@ -129,7 +133,7 @@ def test_torch_agrees_over_a_batch(anywhere, dtype, torch):
     planes = torch.from_numpy(x.astype(np.float64)).permute(0, 4, 1, 2, 3)
     wanted = torch.nn.functional.batch_norm(planes, None, None, training=True, eps=1e-3)
     found = anywhere(Normalize(axis_names="FHW", batch=True, epsilon=1e-3), x)
-    close(found, wanted.permute(0, 2, 3, 4, 1).numpy().ravel())
+    assert_close(found, wanted.permute(0, 2, 3, 4, 1).numpy().ravel())
 
 
 def test_a_batch_is_one_kernel(emulated):
@@ -183,18 +187,18 @@ def test_sequences_keep_what_they_know():
     for value in (Batch.of(parts), list(parts)):
         found = fn.normalize(value, batch=True)
         assert [one.frames.tolist() for one in found] == [[3, 4], [8, 9]]
-        close(np.concatenate([one.data.ravel() for one in found]), printed(TOGETHER[0][1]))
+        assert_close(np.concatenate([one.data.ravel() for one in found]), printed(TOGETHER[0][1]))
     stacked = Batch.of([Sequence(FIRST), Sequence(FIRST[::-1])])
-    close(fn.normalize(stacked, batch=True).numpy()[0], printed(ALONE[0][1]))
+    assert_close(fn.normalize(stacked, batch=True).numpy()[0], printed(ALONE[0][1]))
     alone = fn.normalize(parts[0], axis_names="FHW")
     assert alone.frames.tolist() == [3, 4]
-    close(alone.data, printed(ALONE[1][1]))
+    assert_close(alone.data, printed(ALONE[1][1]))
 
 
 def test_scales_shifts_and_whether_it_acts_may_differ_between_frames():
     plain = fn.normalize(FIRST, axis_names="FHW")
     found = fn.normalize(FIRST, axis_names="FHW", scale=per_frame([2.0, 3.0]), shift=per_frame([1.0, 0.0]))
-    close(found, (plain * [[[[2]]], [[[3]]]] + [[[[1]]], [[[0]]]]).ravel())
+    assert_close(found, (plain * [[[[2]]], [[[3]]]] + [[[[1]]], [[[0]]]]).ravel())
     many = np.concatenate([FIRST] * 20)
     drawn = fn.normalize(many, axis_names="FHW", p=0.5, per_frame=True, seed=1)
     which = (drawn != many).any(axis=(1, 2, 3))
@@ -206,7 +210,7 @@ def test_scales_shifts_and_whether_it_acts_may_differ_between_frames():
     for seed in range(8):
         found = fn.normalize([FIRST, SECOND], batch=True, p=0.5, seed=seed)[1]
         left.append(bool((found == SECOND).all()))
-        close(found, SECOND.ravel() if left[-1] else wanted)
+        assert_close(found, SECOND.ravel() if left[-1] else wanted)
     assert 0 < sum(left) < 8
 
 
@@ -219,7 +223,7 @@ def test_a_batch_with_more_channels_than_a_row_has_room_for():
     x = images(Normalize, "float32", "NHWC", size=(9, 8))
     x = np.concatenate([x * n for n in range(1, 8)], axis=-1)
     wanted = (x - x.mean((0, 1, 2), np.float64)) / x.std((0, 1, 2), np.float64)
-    close(fn.normalize(x, layout="NHWC", axis_names="HW", batch=True), wanted.ravel())
+    assert_close(fn.normalize(x, layout="NHWC", axis_names="HW", batch=True), wanted.ravel())
 
 
 @pytest.mark.parametrize(

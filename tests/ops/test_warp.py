@@ -77,7 +77,7 @@ def test_opencv_agrees(anywhere, kind, fill, inverse):
     op = WarpAffine(
         matrix=AFFINE.ravel(), size=(80, 100), interp_type=kind, fill_value=fill, inverse_map=inverse
     )
-    close(anywhere(op, x), cv2.warpAffine(x, centered(AFFINE)[:2], (100, 80), **options), kind)
+    assert_close(anywhere(op, x), cv2.warpAffine(x, centered(AFFINE)[:2], (100, 80), **options), kind)
     op = WarpPerspective(
         matrix=PERSPECTIVE.ravel(),
         size=(80, 60),
@@ -86,10 +86,10 @@ def test_opencv_agrees(anywhere, kind, fill, inverse):
         inverse_map=inverse,
         pixel_origin="center",
     )
-    close(anywhere(op, x), cv2.warpPerspective(x, PERSPECTIVE, (60, 80), **options), kind)
+    assert_close(anywhere(op, x), cv2.warpPerspective(x, PERSPECTIVE, (60, 80), **options), kind)
 
 
-def close(found, wanted, kind):
+def assert_close(found, wanted, kind):
     """Within a level; the nearest of two pixels may be either where a place is right between them."""
     off = np.abs(found.astype(int) - wanted)
     assert ((off > 1).mean() < 0.002) if kind == "nearest" else (off <= 1).all()

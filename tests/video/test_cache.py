@@ -51,7 +51,7 @@ def rewrite_header(path, change):
     path.write_bytes(PREFIX.pack(magic, len(text), zlib.crc32(text)) + text + data[end:])
 
 
-def same(one, other):
+def assert_same(one, other):
     assert one.info == other.info
     assert (one.extradata, one.codec_tag, one.coded_bits) == (
         other.extradata,
@@ -70,7 +70,7 @@ def test_what_comes_back_is_what_was_stored(name, tmp_path):
     source = open_source(made(name))
     index = build_index(source)
     save_index(tmp_path, source.stamp(), index)
-    same(load_index(tmp_path, source.stamp()), index)
+    assert_same(load_index(tmp_path, source.stamp()), index)
     assert load_summary(tmp_path, source.stamp()) == index.info
 
 
@@ -78,7 +78,7 @@ def test_the_second_opening_reads_no_packet(video, tmp_path, monkeypatch):
     first = open_index(video, cache_dir=tmp_path / "cache")
     for way in ("index.build.build_index", "index.from_tables.index_of_tables"):
         monkeypatch.setattr(f"seqpipe.video.{way}", lambda *_, **__: pytest.fail("it was built again"))
-    same(open_index(video, cache_dir=tmp_path / "cache"), first)
+    assert_same(open_index(video, cache_dir=tmp_path / "cache"), first)
     assert summary(video, cache_dir=tmp_path / "cache") == first.info
 
 
@@ -108,8 +108,8 @@ def test_a_damaged_entry_is_built_anew_never_trusted(video, tmp_path, part, capl
     with caplog.at_level(logging.WARNING):
         assert load_index(cache, open_source(video).stamp()) is None
     assert "rebuilt" in caplog.text
-    same(open_index(video, cache_dir=cache), index)
-    same(load_index(cache, open_source(video).stamp()), index)
+    assert_same(open_index(video, cache_dir=cache), index)
+    assert_same(load_index(cache, open_source(video).stamp()), index)
 
 
 @pytest.mark.parametrize("name", ["extradata", "end_s", "set_ups", "columns", "info"])
@@ -120,9 +120,9 @@ def test_an_index_that_lacks_what_others_have_is_built_anew(video, tmp_path, nam
     path = stored(cache, video)
     rewrite_header(path, lambda header: header.pop(name))
     with caplog.at_level(logging.WARNING):
-        same(open_index(video, cache_dir=cache), index)
+        assert_same(open_index(video, cache_dir=cache), index)
     assert f"cannot be read (KeyError('{name}')): it is rebuilt" in caplog.text
-    same(load_index(cache, open_source(video).stamp()), index)
+    assert_same(load_index(cache, open_source(video).stamp()), index)
 
 
 def test_every_flipped_byte_is_noticed(video, tmp_path):
@@ -150,7 +150,7 @@ def test_a_file_that_is_cut_short_at_any_place_is_built_anew(video, tmp_path):
     path.write_bytes(data)
     found = load_index(cache, stamp)
     path.write_bytes(b"")  # while it is used
-    same(found, index)
+    assert_same(found, index)
     np.testing.assert_array_equal(found.timestamps, index.timestamps)
 
 
@@ -160,9 +160,9 @@ def test_an_index_of_an_older_version_is_built_anew_without_a_word(video, tmp_pa
     path = stored(cache, video)
     rewrite_header(path, lambda header: header.update(format=7))
     with caplog.at_level(logging.WARNING):
-        same(open_index(video, cache_dir=cache), index)
+        assert_same(open_index(video, cache_dir=cache), index)
     assert not caplog.records
-    same(load_index(cache, open_source(video).stamp()), index)
+    assert_same(load_index(cache, open_source(video).stamp()), index)
 
 
 def test_columns_lie_where_arrays_can_use_them(video, tmp_path):

@@ -17,7 +17,7 @@ _CENC = ("-encryption_scheme", "cenc-aes-ctr", "-encryption_key", "76a6c65c5ea76
 _KEY_ID = ("-encryption_kid", "a7e61c373e219033c21091fa607bf3b8")
 
 
-def _refused(path: Path, *words: str) -> None:
+def _assert_refused(path: Path, *words: str) -> None:
     """Check that all doors refuse a file with an error that has the words."""
     ways = (
         lambda: seqpipe.open(path)[0],
@@ -39,7 +39,7 @@ def test_common_encryption(name, tmp_path):
         ffmpeg.write(path, "-i", str(media.made(name)), "-c", "copy", *_CENC, *_KEY_ID)
     except ffmpeg.FFmpegError:
         pytest.skip("this ffmpeg does not encrypt the codec")
-    _refused(path, "encrypted", "Common Encryption")
+    _assert_refused(path, "encrypted", "Common Encryption")
 
 
 @pytest.mark.parametrize("prefix", [b"", b"\0\0\0\0"], ids=["ts", "m2ts"])
@@ -50,7 +50,7 @@ def test_a_scrambled_transport_stream(prefix, tmp_path):
         if (packet[1] << 8 | packet[2]) & 0x1FFF == 0x100:
             packet[3] |= 0x80
     path.write_bytes(b"".join(prefix + packet for packet in packets))
-    _refused(path, "encrypted", "scrambled")
+    _assert_refused(path, "encrypted", "scrambled")
 
 
 def test_a_scrambled_program_stream(tmp_path):
@@ -62,7 +62,7 @@ def test_a_scrambled_program_stream(tmp_path):
         if data[packet : packet + 4] == b"\0\0\1\xe0":
             data[packet + 6] |= 0x30
     path.write_bytes(data)
-    _refused(path, "encrypted", "program stream")
+    _assert_refused(path, "encrypted", "program stream")
 
 
 def _element(identity: int, body: bytes) -> bytes:
@@ -87,14 +87,14 @@ def test_encryption_in_matroska(tmp_path):
     encodings = _element(0x6D80, _element(0x6240, inner))
     tracks = _element(0x1654AE6B, _element(0xAE, data[entry[1] : entry[1] + entry[2]] + encodings))
     path.write_bytes(data[:at] + tracks + data[begin + size :])
-    _refused(path, "encrypted", "Matroska")
+    _assert_refused(path, "encrypted", "Matroska")
 
 
 def test_an_animated_webp(tmp_path):
     path = tmp_path / "moving.webp"
     pictures = [Image.new("RGB", (64, 48), (40 * n, 0, 255 - 40 * n)) for n in range(5)]
     pictures[0].save(path, save_all=True, append_images=pictures[1:])
-    _refused(path, "animated WebP", "Pillow")
+    _assert_refused(path, "animated WebP", "Pillow")
     # What the message says to do works.
     Image.open(path).save(tmp_path / "clip.png", save_all=True)
     with seqpipe.open(tmp_path / "clip.png") as video:
@@ -117,7 +117,7 @@ def test_an_animated_webp(tmp_path):
 def test_files_that_are_no_media(text, words, tmp_path):
     path = tmp_path / "clip.mp4"
     path.write_bytes(text)
-    _refused(path, *words)
+    _assert_refused(path, *words)
 
 
 @pytest.mark.parametrize("path", [b"clips/walk.mp4", b"walk.mp4", b"/data/brain.nii.gz", b"dicom/"])

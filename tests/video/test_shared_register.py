@@ -64,7 +64,7 @@ def known(register, paths):
     return [shared.index(source, source.stamp()) for source in sources]
 
 
-def same(one, other):
+def assert_same(one, other):
     assert one.info.frame_count == other.info.frame_count
     np.testing.assert_array_equal(one.timestamps, other.timestamps)
     for name in ("pts", "size", "offset", "checksum", "key", "reference", "shown"):
@@ -79,7 +79,7 @@ def no_building(monkeypatch):
 def test_what_comes_back_is_what_was_put_in(folder, tmp_path):
     register = registered(folder, tmp_path / "cache")
     for path, index in zip(videos(folder), known(register, videos(folder)), strict=True):
-        same(index, build_index(open_source(str(path))))
+        assert_same(index, build_index(open_source(str(path))))
     stamps = [open_source(str(path)).stamp() for path in videos(folder)]
     facts = SharedRegister(str(register)).facts(stamps)
     assert facts == {str(path): Facts.of(build_index(open_source(str(path)))) for path in videos(folder)}
@@ -228,7 +228,7 @@ def test_what_is_damaged_is_built_anew(folder, tmp_path, damage, caplog):
     expected = build_index(open_source(str(path)))
     with caplog.at_level(logging.WARNING):
         index = open_index(path, cache_dir=tmp_path / "new", whole=True, register=str(register))
-        same(index, expected)
+        assert_same(index, expected)
         with clips(folder, length=4, cache_dir=tmp_path / "newer") as found:
             assert len(found) == len(expected) // 4 + sum(
                 len(open_index(other)) // 4 for other in videos(folder) if other != path

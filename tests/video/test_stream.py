@@ -43,7 +43,7 @@ class Front:
         return found
 
 
-def same(got, expected):
+def assert_same(got, expected):
     assert len(got) == len(expected)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_array_equal(one.frames, other.frames)
@@ -59,8 +59,8 @@ STREAMED += ["hevc_mkv", "vp9", "vp9_altref", "vfr_mkv", "rotated_mkv"]
 def test_a_stream_gives_what_a_reader_of_the_file_gives(name, pad_mode):
     path = made(name)
     expected = images(clips(path, pad=pad_mode, **TAKE))
-    same(list(seqpipe.stream(Front(path.read_bytes()), pad_mode=pad_mode, **HOW)), expected)
-    same(list(seqpipe.stream(path, pad_mode=pad_mode, **HOW)), expected)
+    assert_same(list(seqpipe.stream(Front(path.read_bytes()), pad_mode=pad_mode, **HOW)), expected)
+    assert_same(list(seqpipe.stream(path, pad_mode=pad_mode, **HOW)), expected)
 
 
 def test_output_and_operators_are_applied():
@@ -112,7 +112,7 @@ def test_a_pipe_is_read_as_it_is_filled(tmp_path):
     writer.start()
     got = list(seqpipe.stream(path, **HOW))
     writer.join()
-    same(got, images(clips(made("h264_ts"), **TAKE)))
+    assert_same(got, images(clips(made("h264_ts"), **TAKE)))
 
 
 def test_standard_input_is_named_by_a_dash():
@@ -246,7 +246,7 @@ def test_several_threads_give_what_one_gives(name):
 def test_an_edit_list_and_a_restarted_clock_are_those_of_a_file():
     for name in ("edit_list", "edit_list_b", "joined"):
         path = made(name)
-        same(
+        assert_same(
             list(seqpipe.stream(Front(path.read_bytes()))),
             images(clips(path, length=1)),
         )

@@ -32,7 +32,7 @@ def _file(path, *, kind="Nifti1Image", frames=4, units=("mm", "sec"), step=2.5, 
     return path
 
 
-def _same(one, other):
+def _assert_same(one, other):
     a, b = nibabel.load(one), nibabel.load(other)
     assert np.array_equal(np.asarray(a.dataobj), np.asarray(b.dataobj))
     np.testing.assert_allclose(a.affine, b.affine, atol=1e-5)
@@ -63,7 +63,7 @@ def _same(one, other):
 def test_units_and_the_interval_of_volumes(tmp_path, kind, units):
     path = _file(tmp_path / "a.nii.gz", kind=kind, units=units, step=1.25)
     save(seqpipe.open(path).sequence(), tmp_path / "b.nii.gz")
-    _same(path, tmp_path / "b.nii.gz")
+    _assert_same(path, tmp_path / "b.nii.gz")
 
 
 @pytest.mark.parametrize("frames", [0, 4])
@@ -71,7 +71,7 @@ def test_units_and_the_interval_of_volumes(tmp_path, kind, units):
 def test_codes_of_the_forms(tmp_path, codes, frames):
     path = _file(tmp_path / "a.nii", codes=codes, frames=frames)
     save(seqpipe.open(path).sequence(), tmp_path / "b.nii")
-    _same(path, tmp_path / "b.nii")
+    _assert_same(path, tmp_path / "b.nii")
 
 
 def test_forms_that_differ(tmp_path):
@@ -79,7 +79,7 @@ def test_forms_that_differ(tmp_path):
     other[:3, 3] += (5, -7, 11)
     path = _file(tmp_path / "a.nii", codes=(1, 4), qform=other)
     save(seqpipe.open(path).sequence(), tmp_path / "b.nii")
-    _same(path, tmp_path / "b.nii")
+    _assert_same(path, tmp_path / "b.nii")
     save(seqpipe.open(path)[2:5, 1:4], tmp_path / "c.nii")
     cut = nibabel.load(path).slicer[:, 1:4, 2:5]
     np.testing.assert_allclose(
@@ -95,7 +95,7 @@ def test_intent_and_description(tmp_path, kind):
     facts = {"intent": ("f test", (2, 10), "some test"), "description": "of a scanner, 3 T"}
     path = _file(tmp_path / "a.nii", kind=kind, **facts)
     save(seqpipe.open(path).sequence(), tmp_path / "b.nii")
-    _same(path, tmp_path / "b.nii")
+    _assert_same(path, tmp_path / "b.nii")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def rigid():
     return matrix
 
 
-def same(volume, image):
+def assert_same(volume, image):
     """Compare a volume with an image of nibabel, whole and by windows."""
     want = np.asanyarray(image.dataobj).T
     want = want[..., None]
@@ -68,7 +68,7 @@ def test_mgh_of_freesurfer_is_as_in_nibabel_and_comes_back(tmp_path, name, dtype
     with seqpipe.open(tmp_path / name) as volume:
         assert volume.info.format == "mgh"
         assert volume.info.dtype == np.dtype(dtype)
-        same(volume, image)
+        assert_same(volume, image)
         save(volume.sequence(), tmp_path / f"again{name}")
     again = nibabel.load(tmp_path / f"again{name}")
     assert again.get_data_dtype().newbyteorder("=") == np.dtype(dtype)
@@ -114,7 +114,7 @@ def test_analyze_is_as_in_nibabel(tmp_path, kind, dtype):
     for name in ("a.img", "a.hdr"):
         with seqpipe.open(tmp_path / name) as volume:
             assert volume.info.format == "analyze"
-            same(volume, image)
+            assert_same(volume, image)
     (tmp_path / "a.img").unlink()
     with pytest.raises(SourceError, match="the voxels of this ANALYZE header are missing"):
         seqpipe.open(tmp_path / "a.hdr")

@@ -122,14 +122,14 @@ def test_axes_without_a_step_are_series_only_where_no_number_says_so():
     ],
 )
 def test_what_lies_before_the_voxels_is_skipped(tmp_path, fields, before):
-    _skipped(tmp_path, {**fields, "encoding": "raw"}, before + VOXELS.tobytes())
+    _assert_skipped(tmp_path, {**fields, "encoding": "raw"}, before + VOXELS.tobytes())
     if fields.get("byte skip", 0) >= 0:  # lines of the file, and bytes of what is unpacked
         lines = b"".join(before.splitlines(keepends=True)[: fields.get("line skip", 0)])
         packed = gzip.compress(before[len(lines) :] + VOXELS.tobytes())
-        _skipped(tmp_path, {**fields, "encoding": "gzip"}, lines + packed)
+        _assert_skipped(tmp_path, {**fields, "encoding": "gzip"}, lines + packed)
 
 
-def _skipped(folder, fields, voxels):
+def _assert_skipped(folder, fields, voxels):
     with seqpipe.open(_nrrd(fields, voxels)) as volume:
         assert np.array_equal(volume.sequence().data[..., 0], VOXELS)
     (folder / "voxels").write_bytes(voxels)

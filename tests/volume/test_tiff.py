@@ -28,7 +28,7 @@ def _expected(array, axes):
     return array.reshape(*array.shape[:4], -1)
 
 
-def _is(path, array, axes):
+def _assert_is(path, array, axes):
     want = _expected(array, axes)
     with seqpipe.open(path) as volume:
         found = volume.sequence().numpy()
@@ -48,7 +48,7 @@ def test_imagej_hyperstacks_of_every_size(tmp_path, one):
     sizes = {axis: 1 if axis in one else size for axis, size in SIZES.items()}
     array = _array("TZCYX", sizes=sizes)
     tifffile.imwrite(tmp_path / "a.tif", array, imagej=True, metadata={"axes": "TZCYX"})
-    _is(tmp_path / "a.tif", array, "TZCYX")
+    _assert_is(tmp_path / "a.tif", array, "TZCYX")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_axes_in_every_order(tmp_path, axes, ome):
     array = _array(axes)
     path = tmp_path / ("a.ome.tif" if ome else "a.tif")
     tifffile.imwrite(path, array, ome=ome, metadata={"axes": axes}, photometric="minisblack")
-    _is(path, array, axes)
+    _assert_is(path, array, axes)
 
 
 @pytest.mark.parametrize("axes", ["TZYXS", "ZYXS", "CYXS", "YXS", "ZSYX"])
@@ -74,7 +74,7 @@ def test_colors_are_channels(tmp_path, axes):
         photometric="rgb",
         planarconfig=planar,
     )
-    _is(tmp_path / "a.ome.tif", array, axes)
+    _assert_is(tmp_path / "a.ome.tif", array, axes)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8"])
@@ -82,7 +82,7 @@ def test_colors_are_channels(tmp_path, axes):
 def test_every_element_type(tmp_path, dtype, order):
     array = _array("ZYX", dtype)
     tifffile.imwrite(tmp_path / "a.tif", array, byteorder=order, photometric="minisblack")
-    _is(tmp_path / "a.tif", array, "ZYX")
+    _assert_is(tmp_path / "a.tif", array, "ZYX")
 
 
 @pytest.mark.parametrize("compression", [None, "zlib", "tiff_lzw", "packbits", "tiff_deflate"])
@@ -98,15 +98,15 @@ def test_compressed_pages(tmp_path, compression, mode):
     axes = "ZYXS" if array.ndim == 4 else "ZYX"
     name = "raw" if compression is None else compression.replace("zlib", "tiff_adobe_deflate")
     pictures[0].save(tmp_path / "a.tif", save_all=True, append_images=pictures[1:], compression=name)
-    _is(tmp_path / "a.tif", array, axes)
+    _assert_is(tmp_path / "a.tif", array, axes)
 
 
 def test_one_bit_and_white_as_zero(tmp_path):
     array = _array("ZYX", np.uint8) % 2
     tifffile.imwrite(tmp_path / "a.tif", array.astype(bool), photometric="minisblack")
-    _is(tmp_path / "a.tif", array, "ZYX")
+    _assert_is(tmp_path / "a.tif", array, "ZYX")
     tifffile.imwrite(tmp_path / "w.tif", array, photometric="miniswhite")
-    assert any("WhiteIsZero" in note for note in _is(tmp_path / "w.tif", array, "ZYX").notes)
+    assert any("WhiteIsZero" in note for note in _assert_is(tmp_path / "w.tif", array, "ZYX").notes)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_imagej_lengths(tmp_path, unit, mm):
     array = _array("TZCYX")
     facts = {"axes": "TZCYX", "spacing": 2.5, "unit": unit, "finterval": 0.5}
     tifffile.imwrite(tmp_path / "a.tif", array, imagej=True, resolution=(2, 4), metadata=facts)
-    info = _is(tmp_path / "a.tif", array, "TZCYX")
+    info = _assert_is(tmp_path / "a.tif", array, "TZCYX")
     np.testing.assert_allclose(info.spacing_mm, np.array([2.5, 0.25, 0.5]) * mm)
     assert info.time_step_s == 0.5
 
@@ -141,7 +141,7 @@ def test_ome_lengths_and_times(tmp_path, unit, mm):
         facts |= {f"PhysicalSize{axis}Unit": unit} if unit else {}
     array = _array("TZYX")
     tifffile.imwrite(tmp_path / "a.ome.tif", array, metadata=facts)
-    info = _is(tmp_path / "a.ome.tif", array, "TZYX")
+    info = _assert_is(tmp_path / "a.ome.tif", array, "TZYX")
     np.testing.assert_allclose(info.spacing_mm, np.array([2.5, 0.25, 0.5]) * mm)
     assert info.time_step_s == 0.25
 
@@ -157,7 +157,7 @@ def test_resolution_tags(tmp_path, unit, mm):
         metadata=None,
         photometric="minisblack",
     )
-    info = _is(tmp_path / "a.tif", array, "ZYX")
+    info = _assert_is(tmp_path / "a.tif", array, "ZYX")
     want = (1, 1, 1) if mm is None else (1, mm / 100, mm / 200)
     np.testing.assert_allclose(info.spacing_mm, want)
     assert any("no unit" in note for note in info.notes) == (mm is None)

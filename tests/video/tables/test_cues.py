@@ -53,14 +53,14 @@ def put(data: bytes, name: str) -> str:
 
 @pytest.mark.parametrize("name", deep_but(["hevc_mkv", "vfr_webm"], NAMES))
 def test_frames_by_time_are_those_of_the_local_file(name, tmp_path, monkeypatch):
-    _same_at_all_times(made(name), tmp_path, monkeypatch)
+    _assert_same_at_all_times(made(name), tmp_path, monkeypatch)
 
 
 def test_frames_between_key_frames_are_those_of_the_local_file(film, tmp_path, monkeypatch):
-    _same_at_all_times(film, tmp_path, monkeypatch)
+    _assert_same_at_all_times(film, tmp_path, monkeypatch)
 
 
-def _same_at_all_times(path, cache, monkeypatch):
+def _assert_same_at_all_times(path, cache, monkeypatch):
     here = seqpipe.open(path, cache_dir=cache)
     monkeypatch.setattr(reader, "open_index", lambda *_, **__: pytest.fail("all of it was read"))
     far = seqpipe.open(put(path.read_bytes(), path.name), cache_dir=cache)
