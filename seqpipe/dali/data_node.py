@@ -283,6 +283,7 @@ class DataNode(ops.DataNode):
         return self
 
     __hash__ = object.__hash__
+    __iter__ = None  # type: ignore[assignment]  # programs ask whether an output is iterable: a node is not
 
 
 _SIGNS: Final = {

@@ -30,7 +30,7 @@ _TEXTS: Final = tuple(
             r"dct_type=(\d+), normalize=\w+ of",
             r"Unsupported DCT type: \1. Supported types are: 1, 2, 3, 4",
         ),
-        (r"the type \S+ of values|values of type c", "Unknown Numpy type string"),
+        (r"^the array has the dtype", "Unknown Numpy type string"),
     )
 )
 """The words in which DALI states what seqpipe's operators state: what they say, and what DALI says."""

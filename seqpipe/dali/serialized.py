@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ __all__ = ["FUNCTIONS", "Origin", "SerializedPipeline", "recorded", "set_origin"
 
 _FORMAT: Final = "seqpipe.dali pipeline 1"
 _COUNTER: Final = itertools.count()
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _LEFT_OUT: Final = {"external_source": ("source", "batch_info", "parallel", "prefetch_queue_depth")}
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
@@ -66,16 +67,16 @@ def _flat(result: Any) -> list[Any]:
     return [one for part in result for one in _flat(part)] if isinstance(result, (list, tuple)) else [result]
 
 
-def recorded(name: str) -> Callable[[Any], Any]:
+def recorded(name: str) -> Callable[[_Function], _Function]:
     """Return a decorator of functions that return a node: their calls are noted, to be repeated by their names."""
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
         def call(*inputs: Any, **arguments: Any) -> Any:
             return set_origin(function(*inputs, **arguments), Origin(name, inputs, arguments))
 
         FUNCTIONS[name] = call
-        return call
+        return call  # type: ignore[return-value]  # of the function's signature
 
     return decorate
 
@@ -241,7 +242,7 @@ class SerializedPipeline:
 
     _declared: list[Any]
 
-    def serialize(self, define_graph: Callable[[], Any] | None = None, filename: str | None = None) -> str:
+    def serialize(self: Any, define_graph: Any = None, filename: str | None = None) -> str:
         """Return the pipeline as text, for :meth:`deserialize`; with a file name, also write it there, atomically.
 
         The format is seqpipe's own. It has the calls of operators, but no functions: sources of ``external_source``
@@ -274,7 +275,7 @@ class SerializedPipeline:
         return text
 
     @property
-    def _options(self) -> dict[str, Any]:
+    def _options(self: Any) -> dict[str, Any]:
         """The arguments that are serialized."""
         return {
             "batch_size": self._batch_size,
@@ -312,7 +313,7 @@ class SerializedPipeline:
             text = Path(filename).read_bytes() if filename is not None else serialized_pipeline
             stored_options, stored = _options_in(text or "")
             stored_options.setdefault("device_id", None)
-            pipe = cls(**{**stored_options, **options})
+            pipe: Any = cls(**{**stored_options, **options})
             with pipe:
                 nodes = _repeated(stored)
             pipe.set_outputs(*nodes)

@@ -122,8 +122,7 @@ def translations(
     return [x.augmentation((0, width)), y.augmentation((0, height))]
 
 
-@augmentation(mag_range=(0, 30), randomly_negate=True)
-def rotate(
+def _rotated(
     data: Any, angle: Any, fill_value: Any = 128, interp_type: Any = None, rotate_keep_size: bool = True
 ) -> Any:
     """Rotate by degrees."""
@@ -174,8 +173,7 @@ def sharpness_kernel_shifted(magnitude: Any) -> Any:
     return sharpness_kernel(magnitude - 1)
 
 
-@augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=sharpness_kernel, param_device="auto")
-def sharpness(data: Any, kernel: Any) -> Any:
+def _sharpened(data: Any, kernel: Any) -> Any:
     """Convolve with a kernel, also at the border, which Pillow leaves as it is."""
     return fn.experimental.filter(data, kernel)
 
@@ -186,14 +184,12 @@ def poster_mask_uint8(magnitude: Any) -> Any:
     return np.array(256 - 2 ** (8 - kept), np.uint8)
 
 
-@augmentation(mag_range=(0, 4), mag_to_param=poster_mask_uint8, param_device="auto")
-def posterize(data: Any, mask: Any) -> Any:
+def _posterized(data: Any, mask: Any) -> Any:
     """Keep the highest bits."""
     return data & mask
 
 
-@augmentation(mag_range=(256, 0), param_device="auto")
-def solarize(data: Any, threshold: Any) -> Any:
+def _solarized(data: Any, threshold: Any) -> Any:
     """Invert values from a threshold."""
     below = data < threshold
     return below * data + (below ^ True) * (_WHITE - data)
@@ -206,8 +202,7 @@ def solarize_add_shift(shift: Any) -> Any:
     return np.uint8(shift)
 
 
-@augmentation(mag_range=(0, 110), param_device="auto", mag_to_param=solarize_add_shift)
-def solarize_add(data: Any, shift: Any) -> Any:
+def _with_added(data: Any, shift: Any) -> Any:
     """Add a number to values below 128."""
     dark = data < types.Constant(128, dtype=types.UINT8)
     return dark * (data + shift) + (dark ^ True) * data
@@ -240,3 +235,21 @@ def auto_contrast(data: Any, _: Any) -> Any:
 def identity(data: Any, _: Any) -> Any:
     """Return the samples as they are."""
     return data
+
+
+rotate = Augmentation(_rotated, (0, 30), randomly_negate=True, name="rotate")
+sharpness = Augmentation(
+    _sharpened,
+    (0, 0.9),
+    randomly_negate=True,
+    mag_to_param=sharpness_kernel,
+    param_device="auto",
+    name="sharpness",
+)
+posterize = Augmentation(
+    _posterized, (0, 4), mag_to_param=poster_mask_uint8, param_device="auto", name="posterize"
+)
+solarize = Augmentation(_solarized, (256, 0), param_device="auto", name="solarize")
+solarize_add = Augmentation(
+    _with_added, (0, 110), mag_to_param=solarize_add_shift, param_device="auto", name="solarize_add"
+)

@@ -89,7 +89,7 @@ def apply_auto_augment(policy: Policy, data: Any, seed: int | None = None, **opt
         step = partial(
             applied, own[n] or [identity], data, number[n], bin_of[n], policy.num_magnitude_bins, options
         )
-        data = conditions.selected(drawn[n] < chance[n], step, lambda data=data: data)
+        data = conditions.selected(drawn[n] < chance[n], step, partial(identity, data))
     return data
 
 

@@ -196,7 +196,8 @@ class Augmentation:
             raise self._wrong(
                 f"`mag_range` must be a tuple of (low, high) or an nd.array, and is {self.mag_range!r}"
             )
-        return np.linspace(*self.mag_range, count, dtype=np.float32)
+        low, high = self.mag_range
+        return np.linspace(low, high, count, dtype=np.float32)
 
     def _parameter(self, data: Any, magnitude_bin: Any, count: int | None) -> Any:
         """Return the node of the parameters of a call; None without magnitudes."""

@@ -88,7 +88,7 @@ def apply_rand_augment(
         values=list(range(len(augmentations))), seed=seed, shape=(n,), dtype=types.INT32
     )
     signs = any(one.randomly_negate for one in augmentations)
-    bins = signed_bin(m, seed=seed, shape=(n,)) if signs else m
+    bins: Any = signed_bin(m, seed=seed, shape=(n,)) if signs else m
     for step in range(n):
         chosen = bins[step] if signs else bins
         data = applied(augmentations, data, index[step], chosen, num_magnitude_bins, options)

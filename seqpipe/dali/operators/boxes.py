@@ -182,8 +182,9 @@ def _windows_of(call: DaliCall, axes: int) -> tuple[BoxWindows, dict[str, DataNo
     if given["crop_shape"] is not None and given["input_shape"] is None:
         raise call.wrong("crop_shape without input_shape", allowed="both, in pixels")
     letters = call.take("shape_layout", "WHD"[:axes])
+    shortest, longest = map(float, call.take("scaling", (1.0, 1.0)))
     windows = BoxWindows(
-        tuple(float(one) for one in call.take("scaling", (1.0, 1.0))),
+        (shortest, longest),
         tuple((float(least), float(most)) for least, most in ratios),
         None,
         None,
@@ -236,7 +237,7 @@ def coord_flip(call: DaliCall) -> DataNode:
         parts = []
         for n, part in enumerate(values[0]):
             flipped, more = part.copy(), iter(values[1:])
-            for column, (_, flip, center) in enumerate(flips):
+            for column, (__, flip, center) in enumerate(flips):
                 acts = bool(next(more)[n].reshape(-1)[0]) if isinstance(flip, DataNode) else bool(flip)
                 if acts:
                     flipped[..., column] = 2 * center - part[..., column]
@@ -246,7 +247,7 @@ def coord_flip(call: DaliCall) -> DataNode:
     return call.node(
         compute,
         *nodes,
-        summary=str([(a, b if not isinstance(b, DataNode) else "node", c) for a, b, c in flips]),
+        summary=str([(a, "node" if isinstance(b, DataNode) else b, c) for a, b, c in flips]),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         BackendError: Numba is not installed.
     """
     try:
-        import numba
+        numba: Any = import_module("numba")
     except ImportError as error:
         raise BackendError(
             "Numba is not installed", source="fn.experimental.numba_function", advice="pip install numba"

@@ -326,7 +326,7 @@ def normalize(call: DaliCall) -> DataNode:
     arrays = any(isinstance(one, (NativeNode, np.ndarray)) for one in options.values())
     if arrays and call.args.get("batch"):
         raise call.wrong("batch=True, with mean or stddev as arrays", allowed="numbers, or batch=False")
-    settings = {
+    settings: dict[str, Any] = {
         **{name: call.args.get(name) for name in ("axes", "axis_names")},
         "kind": dtype_name("float32" if call.args.get("dtype") is None else call.args["dtype"]),
         **{

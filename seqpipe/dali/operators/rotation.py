@@ -105,7 +105,7 @@ def _rotated(
 
 
 def _one_each(labels: Array, count: int) -> bool:
-    return labels.ndim <= 2 and labels.shape[:1] == (count,)
+    return bool(labels.ndim <= 2 and labels.shape[:1] == (count,))
 
 
 def rotate_boxes(call: DaliCall) -> Any:

@@ -325,18 +325,24 @@ class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
         wanted = (self._output_dtype, self._output_ndim, self._output_layout)
         if all(one is None for one in wanted):
             return
+        for required in (self.output_dtype(), self.output_ndim(), self.output_layout()):
+            if len(required) != self.output_count:
+                raise ParameterError(
+                    f"Lengths of {required} and of the {self.output_count} outputs do not match",
+                    source="Pipeline",
+                )
         rows = zip(result.values, self.output_dtype(), self.output_ndim(), self.output_layout(), strict=True)
         for number, (made, dtype, ndim, layout) in enumerate(rows):
             value = value_of(made)
             dtype = None if dtype is None else dali_type(dtype_name(dtype)).name
-            for what, actual, required in (
+            for what, actual, wanted_one in (
                 ("Number of dimensions", value.ndim, ndim),
                 ("Data type", dali_type(value.dtype.name).name, dtype),
                 ("Layout", value.layout, layout),
             ):
-                if required is not None and actual != required:
+                if wanted_one is not None and actual != wanted_one:
                     raise ParameterError(
-                        f"{what} in the output_idx={number} does not match. Expected: {required}. Received: {actual}",
+                        f"{what} in the output_idx={number} does not match. Expected: {wanted_one}. Received: {actual}",
                         source="Pipeline",
                     )
 
