@@ -228,7 +228,7 @@ def _traits(cls: type[Declaration]) -> str:
 
 
 def names_pages() -> dict[str, str]:
-    """Return the pages of operators' names in other libraries, both ways, and of DALI's operators."""
+    """Return the pages of operators' names in other libraries, both ways, and of the names of DALI."""
     classes = {cls.__name__: cls for cls in operators()}
     there = "".join(
         f"| `{name}` | {' or '.join(f'`ops.{call}`' for call in calls)} |\n"
@@ -256,12 +256,10 @@ def names_pages() -> dict[str, str]:
     for line in table_text().splitlines():
         name, state, *notes = line.split(None, 2)
         rows += f"| `{name}` | {state} | {_cell(notes[0]) if notes else ''} |\n"
-    head = (
-        "# Operators of DALI\n\nWhich exist in `seqpipe.dali`, how they differ, and what to use instead.\n\n"
-    )
+    head = "# Names of DALI\n\nWhich exist in `seqpipe.dali`, how they differ, and what to use instead.\n\n"
     return {
         "names.md": names,
-        "dali.md": f"{head}| operator of DALI | here | differences |\n|---|---|---|\n{rows}",
+        "dali.md": f"{head}| in DALI | here | differences |\n|---|---|---|\n{rows}",
     }
 
 

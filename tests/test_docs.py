@@ -79,7 +79,7 @@ def test_names_of_other_libraries_are_listed_both_ways():
     page = derive.names_pages()["names.md"]
     assert "| `HorizontalFlip` | `ops.Flip(p=0.5)` |" in page
     assert "| [Flip](operators/flip.md) |" in page
-    assert "| `crop` | yes |" in derive.names_pages()["dali.md"]
+    assert "| `fn.crop` | same |" in derive.names_pages()["dali.md"]
 
 
 def test_every_command_is_listed_with_its_options():
