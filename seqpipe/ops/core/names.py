@@ -39,9 +39,6 @@ OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
     "AdjustSharpness": ("Sharpen(amount=(0.0, 1.0))",),
     "UnsharpMask": ("Sharpen(amount=(0.0, 1.0))",),
     "GaussNoise": ("GaussianNoise(stddev=(0.0, 10.0))",),
-    "NoiseGaussian": ("GaussianNoise(stddev=(0.0, 10.0))",),
-    "NoiseShot": ("ShotNoise()",),
-    "NoiseSaltAndPepper": ("SaltAndPepperNoise()",),
     "ISONoise": ("ShotNoise()",),
     "SaltAndPepper": ("SaltAndPepperNoise()",),
     "ImageCompression": ("JpegCompressionDistortion(quality=(50, 90))",),
@@ -86,7 +83,6 @@ OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
     "GaussianSmooth": ("GaussianBlur3d()",),
     "GaussianSharpen": ("Sharpen3d()",),
     "MedianSmooth": ("MedianBlur3d()",),
-    "Median3d": ("MedianBlur3d()",),
     "Blur": ("GaussianBlur(sigma=(0.5, 1.5))", "GaussianBlur3d()"),
     "Noise": ("GaussianNoise(stddev=(0.0, 10.0))", "GaussianNoise3d()"),
     "GibbsNoise": ("Gibbs()",),
@@ -164,7 +160,13 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-_BY_NAME: Final = {_plain(name): forms for name, forms in OPERATORS.items()}
+_RENAMED: Final[Mapping[str, tuple[str, ...]]] = {
+    "Median3d": ("MedianBlur3d()",),
+    "NoiseGaussian": ("GaussianNoise(stddev=(0.0, 10.0))",),
+    "NoiseSaltAndPepper": ("SaltAndPepperNoise()",),
+    "NoiseShot": ("ShotNoise()",),
+}
+_BY_NAME: Final = {_plain(name): forms for name, forms in {**OPERATORS, **_RENAMED}.items()}
 _ELSEWHERE: Final = {_plain(name): text for name, text in WITHOUT.items()}
 
 
