@@ -93,6 +93,7 @@ DALI_NAMES: Final[dict[str, str]] = {
     "plugin.jax": "DALIGenericIterator data_iterator",
     "plugin.jax.clu": "DALIGenericPeekableIterator peekable_data_iterator",
     "plugin.jax.fn": "jax_function",
+    "plugin.numba": "NumbaFunction",
     "plugin.numba.experimental": "NumbaFunction",
     "plugin.numba.fn.experimental": "numba_function",
     "plugin.paddle": "DALIClassificationIterator DALIGenericIterator feed_ndarray",

@@ -308,7 +308,9 @@ class SerializedPipeline:
         with as_dali_raises:
             if (serialized_pipeline is None) == (filename is None):
                 raise ParameterError(
-                    "serialized_pipeline and filename", source="deserialize", allowed="one of both"
+                    "serialized_pipeline and filename arguments are mutually exclusive. Precisely one of them should "
+                    "be defined",
+                    source="deserialize",
                 )
             text = Path(filename).read_bytes() if filename is not None else serialized_pipeline
             stored_options, stored = _options_in(text or "")

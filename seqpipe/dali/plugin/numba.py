@@ -9,7 +9,7 @@ from typing import Any
 from .. import fn as functions
 from .. import ops
 
-__all__: list[str] = ["experimental", "fn"]
+__all__ = ["NumbaFunction", "experimental", "fn"]
 
 
 def _module(name: str, **members: Any) -> ModuleType:
@@ -20,6 +20,7 @@ def _module(name: str, **members: Any) -> ModuleType:
     return made
 
 
-experimental = _module("experimental", NumbaFunction=ops.NumbaFunction)
+NumbaFunction = ops.NumbaFunction
+experimental = _module("experimental", NumbaFunction=NumbaFunction)
 fn = _module("fn", experimental=_module("fn.experimental", numba_function=functions.numba_function))
 __path__: list[str] = []
