@@ -42,11 +42,7 @@ operators process each time point as a volume of its own.
 
 
 def check_layout(layout: str, ndim: int) -> str:
-    """Return the layout, checked against the array's number of axes.
-
-    Raises:
-        ParameterError: the layout is unknown or does not fit the array.
-    """
+    """Return the layout, checked against the array's number of axes."""
     if not isinstance(layout, str) or layout not in LAYOUTS:
         raise ParameterError(f"layout={layout!r} is unknown", allowed=", ".join(LAYOUTS))
     if len(layout) != ndim:

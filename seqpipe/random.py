@@ -50,14 +50,6 @@ def stream_index(value: Any, what: str, name: str) -> int:
     """Return an epoch or a sample's index as an ``int``.
 
     Numbers outside of 64 bits are refused, since they would alias the streams of other samples.
-
-    Args:
-        value: an ``int``, or an integer of NumPy or torch.
-        what: ``"epoch"`` or ``"index"``, for the message.
-        name: name of the stream, for the message.
-
-    Raises:
-        ParameterError: the value is not an integer, or out of bounds.
     """
     if type(value) is int and 0 <= value <= _WORD:
         return value
@@ -74,20 +66,7 @@ def stream_index(value: Any, what: str, name: str) -> int:
 
 
 def stream(seed: int, name: str, epoch: int = 0, index: int = 0) -> np.random.Generator:
-    """Return the generator of one name for one sample of one epoch.
-
-    Args:
-        seed: the user's seed, any integer.
-        name: name of the stream, such as an operator's name; streams of different names are independent.
-        epoch: the epoch, 0 or more.
-        index: the sample's index within its dataset, 0 or more.
-
-    Returns:
-        A generator at the start of its own Philox stream of 2¹²⁸ numbers.
-
-    Raises:
-        ParameterError: the epoch or the index is not a whole number from 0 to 2⁶⁴ - 1.
-    """
+    """Return the generator of one name for one sample of one epoch."""
     high = stream_index(index, "index", name), stream_index(epoch, "epoch", name)
     # Draws advance the two low words of the counter; the two high ones keep the streams of samples apart.
     counter = np.array([0, 0, *high], dtype=np.uint64)
@@ -125,12 +104,6 @@ def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterato
     """Yield the generator of :func:`stream` for each of several samples, at a fraction of its cost.
 
     All samples share one generator object, so each is valid only until the next one is yielded.
-
-    Args:
-        seed: the user's seed, any integer.
-        name: name of the stream.
-        epoch: the epoch, as :func:`stream_index` returns it.
-        indices: the samples' indices, as :func:`stream_index` returns them.
     """
     with _borrowed() as generator:
         bits = generator.bit_generator
@@ -144,15 +117,7 @@ def streams(seed: int, name: str, epoch: int, indices: Iterable[int]) -> Iterato
 
 @contextmanager
 def generator_at(key: Seq[int], counter: Seq[int]) -> Iterator[np.random.Generator]:
-    """Yield a generator with a given Philox key and counter, at a fraction of the cost of a new one.
-
-    Args:
-        key: two words of 64 bits.
-        counter: four words of 64 bits, the least significant one first.
-
-    Yields:
-        A generator that is valid within the context.
-    """
+    """Yield a generator with a given Philox key and counter, at a fraction of the cost of a new one."""
     with _borrowed() as generator:
         generator.bit_generator.state = _state_at(key, counter)
         yield generator
@@ -216,11 +181,7 @@ class Permutation:
     @overload
     def __getitem__(self, position: IntArray) -> IntArray: ...
     def __getitem__(self, position: int | IntArray) -> int | IntArray:
-        """Return the element at a position, or at each of an array of positions, from 0 to ``size - 1``.
-
-        Raises:
-            ParameterError: a position is out of range.
-        """
+        """Return the element at a position, or at each of an array of positions, from 0 to ``size - 1``."""
         positions = np.atleast_1d(np.asarray(position, dtype=np.int64))
         if positions.size and (positions.min() < 0 or positions.max() >= self.size):
             bad = positions[(positions < 0) | (positions >= self.size)][0]

@@ -223,18 +223,7 @@ def _key_words(seed: int, name: str) -> tuple[int, ...]:
 
 
 def draw_steps(seed: int, name: str, epoch: int, indices: Seq[int], steps: Steps) -> list[Seq[float]]:
-    """Draw the same steps for several samples, each from the start of its stream.
-
-    Args:
-        seed: the user's seed.
-        name: name of the stream.
-        epoch: the epoch.
-        indices: the samples' indices.
-        steps: what to draw.
-
-    Returns:
-        For each step that draws a number, the numbers of all samples; integers may be floats.
-    """
+    """Draw the same steps for several samples, each from the start of its stream."""
     native = _native()
     if native is None:
         rows = [ScalarGenerator.of(rng).draw(steps) for rng in streams(seed, name, epoch, indices)]

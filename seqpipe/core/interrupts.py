@@ -78,14 +78,7 @@ def install_handlers() -> None:
 
 @contextlib.contextmanager
 def graceful(message: str) -> Iterator[None]:
-    """Raise KeyboardInterrupt for the first interrupt in this context, so that the block can clean up.
-
-    Args:
-        message: what the user reads after an interrupt; the exception's only argument.
-
-    Raises:
-        KeyboardInterrupt: at most once.
-    """
+    """Raise KeyboardInterrupt for the first interrupt in this context, so that the block can clean up."""
     _interrupts.graceful, _interrupts.message = True, f"Interrupted. {message}"
     try:
         yield
@@ -98,11 +91,7 @@ def graceful(message: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def cleanup_on_exit(cleanup: Callable[[], object]) -> Iterator[None]:
-    """Run a function if an interrupt ends the process immediately in this context; otherwise the block cleans up.
-
-    Args:
-        cleanup: may be called at any point of the block. Its exceptions are ignored.
-    """
+    """Run a function if an interrupt ends the process immediately in this context; otherwise the block cleans up."""
     key = object()
     with _lock:
         _cleanups[key] = cleanup

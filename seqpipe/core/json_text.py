@@ -26,11 +26,7 @@ _NAMES: Final = {
 
 
 def parse_json(text: object) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: it is not JSON, or nested too deep.
-    """
+    """Return the value of a JSON text."""
     if not isinstance(text, (str, bytes)):
         raise ValueError(f"{short(text)} is no text")
     try:
@@ -56,15 +52,7 @@ def _too_deep() -> ValueError:
 
 @contextmanager
 def reading_json(what: str, source: str) -> Iterator[None]:
-    """Turn whatever the block raises at a value that nobody has checked into an error that names its kind.
-
-    Args:
-        what: description of the result, such as "graph".
-        source: name of the class, for the message.
-
-    Raises:
-        ParameterError: the block has raised an exception; a SeqpipeError is left as it is.
-    """
+    """Turn whatever the block raises at a value that nobody has checked into an error that names its kind."""
     try:
         yield
     except SeqpipeError:  # its message names the parameter
@@ -87,17 +75,7 @@ class _FieldError(ValueError):
 
 
 def field_of(entry: object, name: str, kind: type[KindT], where: str) -> KindT:
-    """Return a field of a JSON object.
-
-    Args:
-        entry: the object.
-        name: name of the field.
-        kind: type of its value.
-        where: path of the object, such as ``nodes[1].call``, for the message.
-
-    Raises:
-        ValueError: the entry is no object, or it has no such field of that type; the message names its path.
-    """
+    """Return a field of a JSON object."""
     if not isinstance(entry, Mapping):
         raise _FieldError(f"{where or 'the whole'}={short(entry)} is not valid, but an object")
     path = f"{where}.{name}" if where else name

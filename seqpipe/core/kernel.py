@@ -186,11 +186,7 @@ def _void_dtype(length: int) -> np.dtype[np.void]:
 
 
 def device_count() -> int:
-    """Return the number of GPUs that this process sees.
-
-    Raises:
-        BackendError: CuPy is missing or does not fit the driver.
-    """
+    """Return the number of GPUs that this process sees."""
     return int(load_cupy().cuda.runtime.getDeviceCount())
 
 
@@ -224,12 +220,7 @@ def _compile(cupy: ModuleType, source: CudaSource, function: str, defines: Defin
 
 
 def load_cupy() -> ModuleType:
-    """Import CuPy, and check it against the driver.
-
-    Raises:
-        BackendError: CuPy is missing, cannot create its cache folder, or needs a newer driver; or there is no driver
-            or GPU.
-    """
+    """Import CuPy, and check it against the driver."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:

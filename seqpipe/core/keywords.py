@@ -58,12 +58,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def refuses_unknown(
     owner: str = "", elsewhere: Mapping[str, str] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that makes unknown keyword arguments a :class:`ParameterError` with a suggestion.
-
-    Args:
-        owner: the name that users call, for messages; by default the function's.
-        elsewhere: advice for names of arguments that belong elsewhere.
-    """
+    """Return a decorator that makes unknown keyword arguments a :class:`ParameterError` with a suggestion."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         code = function.__code__

@@ -18,11 +18,6 @@ def on_demand(
 
     For type checkers, the package imports the same names under ``TYPE_CHECKING``. It must define ``__getattr__`` only
     where ``TYPE_CHECKING`` is false; otherwise a checker accepts every misspelled name as ``Any``.
-
-    Args:
-        package: the package's ``__name__``.
-        modules: for each name, the module of the package that defines it; "" if the name is a module itself.
-        gone: for each name that is gone, what to write instead.
     """
     missing = renamed(package, gone or {})
 
@@ -36,12 +31,7 @@ def on_demand(
 
 
 def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a package whose error for a name that is gone tells what replaces it.
-
-    Args:
-        package: the package's ``__name__``.
-        names: for each name that is gone, what to write instead.
-    """
+    """Return a ``__getattr__`` for a package whose error for a name that is gone tells what replaces it."""
 
     def missing(name: str) -> Any:
         instead = f"; use {names[name]}" if name in names else ""
@@ -51,17 +41,7 @@ def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def import_optional(library: str, extra: str, source: str | None = None, allowed: str | None = None) -> Any:
-    """Import a library that an extra of seqpipe installs.
-
-    Args:
-        library: name of its module.
-        extra: name of the extra.
-        source: what it is needed for, in the message.
-        allowed: what does without it, in the message.
-
-    Raises:
-        BackendError: it is not installed.
-    """
+    """Import a library that an extra of seqpipe installs."""
     try:
         return importlib.import_module(library)
     except ImportError as error:

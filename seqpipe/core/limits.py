@@ -33,11 +33,7 @@ class Limit(NamedTuple):
     doc: str
 
     def value(self) -> float:
-        """Return the current bound.
-
-        Raises:
-            ParameterError: the environment variable is not a number above 0.
-        """
+        """Return the current bound."""
         text = os.environ.get(self.variable, "")
         if not text:
             return self.default
@@ -66,16 +62,7 @@ DOWNLOAD_GIB: Final = Limit(
 
 
 def check_image_size(width: int, height: int, source: str) -> None:
-    """Check the declared size of a frame or image before memory is allocated for it.
-
-    Args:
-        width: in pixels.
-        height: in pixels.
-        source: the file, for the message.
-
-    Raises:
-        UnreadableSourceError: the size exceeds :data:`IMAGE_PIXELS`.
-    """
+    """Check the declared size of a frame or image before memory is allocated for it."""
     most = IMAGE_PIXELS.value()
     if width * height > most:
         raise UnreadableSourceError(

@@ -70,12 +70,7 @@ def native_directory() -> Path:
 
 @cache
 def load_native(package: str, name: str) -> ctypes.CDLL | None:
-    """Compile and load a C source; return None, and log why, if that fails.
-
-    Args:
-        package: the package that holds the source.
-        name: file name of the source.
-    """
+    """Compile and load a C source; return None, and log why, if that fails."""
     try:
         directory = native_directory()
         if _is_private(directory):
@@ -91,14 +86,7 @@ def load_native(package: str, name: str) -> ctypes.CDLL | None:
 def load_functions(
     package: str, name: str, functions: Mapping[str, tuple[Any, ...]], *, quick: bool = False
 ) -> Any:
-    """Load functions without a return value from a C source; None if it cannot be compiled, as :func:`load_native`.
-
-    Args:
-        package: the package that holds the source.
-        name: file name of the source.
-        functions: argument types by function name, without the prefix ``seqpipe_``.
-        quick: whether calls are too short to release the GIL for.
-    """
+    """Load functions without a return value from a C source; None if it cannot be compiled, as :func:`load_native`."""
     library = load_native(package, name)
     if library is None:
         return None
@@ -113,12 +101,7 @@ def load_functions(
 
 
 def compile_library(package: str, name: str, directory: Path) -> Path:
-    """Return the path of a C source's library, compiled unless the directory holds an intact one.
-
-    Raises:
-        FileNotFoundError: there is no compiler.
-        OSError: the directory cannot be written, or the compiler fails or times out.
-    """
+    """Return the path of a C source's library, compiled unless the directory holds an intact one."""
     source = source_text(package, name).encode()
     digest = hashlib.sha256(source + repr(_FLAGS).encode()).hexdigest()[:16]
     library = directory / f"{Path(name).stem}-{digest}-{platform.machine()}.so"
@@ -187,13 +170,7 @@ _INCLUDE: Final = re.compile(r'^#include "(\w+\.(?:cuh|c))"$', re.MULTILINE)
 
 
 def source_text(package: str, name: str, folder: str = "") -> str:
-    """Return a source with its ``#include "…"`` lines replaced by those files, since compilers get no include paths.
-
-    Args:
-        package: the package that holds the file.
-        name: file name of the source.
-        folder: folder below the package, of the file and of those it includes.
-    """
+    """Return a source with its ``#include "…"`` lines replaced by those files, since compilers get no include paths."""
     from importlib import (
         resources,  # not at the top: its import is slow, and compiled kernels need none of it
     )

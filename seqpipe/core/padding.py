@@ -34,14 +34,7 @@ PAD_MODES: Final[tuple[PadMode, ...]] = get_args(PadMode)
 
 @lru_cache(maxsize=64)  # most operators pass equal arguments in every call
 def source_indices(first: int, count: int, length: int, mode: FillMode) -> IntArray:
-    """Return the index that each position along an axis takes its value from, -1 for ``fill_value``; read-only.
-
-    Args:
-        first: the first position; negative before the axis begins.
-        count: number of consecutive positions.
-        length: length of the axis, at least 1.
-        mode: how positions outside of the axis are filled.
-    """
+    """Return the index that each position along an axis takes its value from, -1 for ``fill_value``; read-only."""
     import numpy as np  # not at the top: the command line's help imports this module, and must not wait for NumPy
 
     result = _source_indices(np.arange(first, first + count), length, mode)

@@ -27,13 +27,7 @@ _LOW: Final = 0xFFFFFFFF
 
 
 def random_bits(key: Any, frame: int, numbers: range) -> Bits:
-    """Return one random word for each of a range of numbers, uint32.
-
-    Args:
-        key: two words of 32 bits; negative ones are reinterpreted as unsigned.
-        frame: the frame's number.
-        numbers: in [0, 2³⁴); a number's word is word ``number % 4`` of the counter ``(number // 4, 0, frame, 0)``.
-    """
+    """Return one random word for each of a range of numbers, uint32."""
     native = _native()
     if native is None:
         first, end = numbers.start // 4, -(-numbers.stop // 4)
@@ -56,12 +50,7 @@ def _native() -> Any:
 
 
 def philox(counter: tuple[Any, Any, Any, Any], key: Any) -> tuple[Bits, Bits, Bits, Bits]:
-    """Return the four random words of a counter.
-
-    Args:
-        counter: four words of 32 bits, each an integer or an array of uint64.
-        key: two words of 32 bits; negative ones are reinterpreted as unsigned.
-    """
+    """Return the four random words of a counter."""
     low, high = (int(word) & _LOW for word in key)
     keys = [((low + n * _STEPS[0]) & _LOW, (high + n * _STEPS[1]) & _LOW) for n in range(_ROUNDS)]
     words: list[Any] = [word if isinstance(word, int) else np.asarray(word, np.uint64) for word in counter]

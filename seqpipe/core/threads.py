@@ -60,10 +60,6 @@ def parallel_for(work: Callable[[int], None], count: int) -> None:
     """Call ``work(0)`` to ``work(count - 1)`` in several threads, the caller's among them.
 
     After an error, threads finish their current call only; the error of the least number is raised.
-
-    Args:
-        work: function of a number; nested calls of ``parallel_for`` run in its own thread alone.
-        count: number of calls.
     """
     most = 1 if getattr(_this_thread, "working", False) else min(threads(), count)
     if most <= 1:

@@ -21,13 +21,6 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[Path]:
 
     Readers of ``path`` see the older file or the complete new one. If the block raises, the temporary file is deleted;
     only a killed process leaves it behind.
-
-    Args:
-        path: the final path, in a folder that exists. An existing file is replaced.
-        temporary: path on the same file system to write to; by default a unique name next to ``path`` with its suffix.
-
-    Raises:
-        OSError: the file cannot be renamed; FileNotFoundError if the block wrote none.
     """
     part = path.with_name(f".{uuid.uuid4().hex}.{path.name}") if temporary is None else temporary
     with cleanup_on_exit(partial(part.unlink, missing_ok=True)):
@@ -41,26 +34,14 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[Path]:
 
 
 def open_new(path: Path, mode: int = 0o666) -> BinaryIO:
-    """Create a file for writing; delete what exists under its name, also a symbolic link from another user.
-
-    Args:
-        path: path of the file.
-        mode: permissions, before the umask.
-
-    Raises:
-        OSError: the file cannot be created.
-    """
+    """Create a file for writing; delete what exists under its name, also a symbolic link from another user."""
     path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     return os.fdopen(os.open(path, flags, mode), "wb")
 
 
 def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a file atomically, and flush it and its folder to disk, so that it survives a power failure.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write a file atomically, and flush it and its folder to disk, so that it survives a power failure."""
     with replacing(path) as part, open_new(part, mode) as file:
         file.write(data)
         file.flush()

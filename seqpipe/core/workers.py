@@ -106,12 +106,7 @@ class Workers:
 
 
 def submitted(pool: Executor, call: Callable[..., ResultT], *arguments: Any) -> Future[ResultT]:
-    """Submit a call to an executor of processes.
-
-    Raises:
-        BackendError: the program is ending: the main thread has ended, and executors take no more calls.
-        BrokenExecutor: a process has died.
-    """
+    """Submit a call to an executor of processes."""
     try:
         return pool.submit(call, *arguments)
     except BrokenExecutor:

@@ -51,12 +51,7 @@ _INSTEAD: Final = {
 
 
 def _found(module: str, name: str) -> Any:
-    """Return what a name of a module or class of DALI stands for here.
-
-    Raises:
-        AttributeError: there is none.
-        SeqpipeError: it is refused.
-    """
+    """Return what a name of a module or class of DALI stands for here."""
     if module == "Pipeline":
         from .pipeline import Pipeline
 

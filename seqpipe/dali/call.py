@@ -273,11 +273,7 @@ def _outside(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> An
 
 
 def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> DaliCall:
-    """Return a call whose inputs are nodes on the call's device, with its arguments by seqpipe's names.
-
-    Raises:
-        ParameterError: an argument is not available, the input is missing, or no pipeline is being defined.
-    """
+    """Return a call whose inputs are nodes on the call's device, with its arguments by seqpipe's names."""
     args, inputs = _arguments(row, inputs, arguments)
     device, name, seed = (args.pop(key, None) for key in ("device", "name", "seed"))
     for key in _IGNORED:
@@ -302,11 +298,7 @@ def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
 def _arguments(
     row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """Return the arguments of a call by seqpipe's names, including positional ones, and its inputs.
-
-    Raises:
-        ParameterError: an argument is given twice, or is not available.
-    """
+    """Return the arguments of a call by seqpipe's names, including positional ones, and its inputs."""
     args = dict(_translated(row, name, fixed_value(value)) for name, value in arguments.items())
     for name, value in zip(row.positional, map(fixed_value, inputs), strict=False):
         if not isinstance(value, ops.DataNode):
@@ -403,11 +395,7 @@ def _placeholders(cls: Any, nodes: Mapping[str, DataNode]) -> dict[str, Any]:
 def _split_arguments(
     call: DaliCall, parameters: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, DataNode]]:
-    """Return the constant arguments of a call, and those that are nodes.
-
-    Raises:
-        ParameterError: the operator lacks an argument.
-    """
+    """Return the constant arguments of a call, and those that are nodes."""
     constants: dict[str, Any] = {}
     nodes: dict[str, DataNode] = {}
     for name, value in call.args.items():
@@ -426,11 +414,7 @@ def _split_arguments(
 
 
 def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
-    """Return the value of a constant argument.
-
-    Raises:
-        ParameterError: the value is several numbers, which is a range for seqpipe's operators, but an error for DALI's.
-    """
+    """Return the value of a constant argument."""
     if isinstance(value, np.ndarray) and parameter.size:
         value = value.reshape(-1)  # matrices are flattened row by row
     converted = plain(parameter.name, value)
@@ -446,15 +430,7 @@ def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
 
 
 def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
-    """Apply an operator on images, and convert the result to a dtype unless it is None.
-
-    Args:
-        op: the operator.
-        value: its input.
-        run: epoch and indices of the samples.
-        cast_to: dtype of the result.
-        apart: whether samples of one shape are passed as a list, since their results may differ in size.
-    """
+    """Apply an operator on images, and convert the result to a dtype unless it is None."""
     layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
     if (
         value.copied is not None and value.copied.applied is op
@@ -487,12 +463,7 @@ def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
 
 
 def _numbers(value: Value, size: Any) -> Any:
-    """Return the numbers of a parameter, one for each sample or frame.
-
-    Args:
-        value: value of the parameter's node.
-        size: number of components of the parameter; 0 for a scalar.
-    """
+    """Return the numbers of a parameter, one for each sample or frame."""
     value = value.on_host()
     if value.by_frame:
         numbers = value.stacked("a parameter by frames")

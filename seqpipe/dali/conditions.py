@@ -27,11 +27,7 @@ __all__ = ["Condition", "Missing", "Scope", "both", "either", "merged", "opposit
 
 
 def _flags(value: Value, where: str) -> Any:
-    """Return the samples for which a condition is true, that is not 0.
-
-    Raises:
-        ParameterError: the condition is not one number for each sample, on the CPU.
-    """
+    """Return the samples for which a condition is true, that is not 0."""
     if value.on_gpu:
         raise ParameterError(f"{where}: a condition on a GPU", source="if", advice="Write condition.cpu()")
     array = value.data if value.dense else None
@@ -302,11 +298,7 @@ def merged(
 
 
 def _interleaved(where: str, values: list[Any], _: Run) -> Value:
-    """Return the samples of two branches in the order of the batch.
-
-    Raises:
-        ParameterError: the branches differ in dtype, layout or device.
-    """
+    """Return the samples of two branches in the order of the batch."""
     condition, one, other = values
     flags = _flags(condition, where)
     present = [value for value in (one, other) if not isinstance(value, Absent)]

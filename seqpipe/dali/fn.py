@@ -17,11 +17,7 @@ __all__: list[str] = []
 
 @cache
 def _find(group: str, name: str) -> Any:
-    """Return a function or a subgroup of a group; "" for the module itself.
-
-    Raises:
-        AttributeError: neither exists.
-    """
+    """Return a function or a subgroup of a group; "" for the module itself."""
     full_name = f"{group}.{name}" if group else name
     row = row_of(full_name)
     if row is not None:

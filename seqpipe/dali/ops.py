@@ -83,11 +83,7 @@ class Compose:
 
 @cache
 def _find(group: str, name: str) -> Any:
-    """Return a class or a subgroup of a group; "" for the module itself.
-
-    Raises:
-        AttributeError: neither exists.
-    """
+    """Return a class or a subgroup of a group; "" for the module itself."""
     full_name = f"{group}.{name}" if group else name
     for operator in operators_in(group):
         if operator.replace("_", "").lower() == name.replace("_", "").lower():

@@ -130,12 +130,7 @@ def _lambda_of(code: types.CodeType) -> ast.Lambda | None:
 
 
 def _compiled(definition: Any, code: types.CodeType) -> types.CodeType:
-    """Return the rewritten code of a definition, a function or an expression that is a lambda.
-
-    Args:
-        definition: the syntax, with the lines of the file.
-        code: the code before.
-    """
+    """Return the rewritten code of a definition, a function or an expression that is a lambda."""
     new_definition: Any = _Conditions().visit(definition)
     free = sorted({*code.co_freevars, _CALLS})
     (outer,) = ast.parse(f"def __outer({', '.join(free)}):\n    pass").body

@@ -82,11 +82,7 @@ def recorded(name: str) -> Callable[[_Function], _Function]:
 
 
 def _origin_of(node: Any) -> tuple[Origin, int]:
-    """Return the call that made a node.
-
-    Raises:
-        ParameterError: it was not recorded.
-    """
+    """Return the call that made a node."""
     if node.origin is None:
         raise ParameterError(
             f"{node} is made by no call that is recorded",
@@ -186,11 +182,7 @@ def _kept(origin: Origin) -> dict[str, Any]:
 
 
 def _options_in(text: str | bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a pipeline's arguments, and the rest of its text for :func:`_repeated`.
-
-    Raises:
-        StateError: the text is not a result of ``serialize()``.
-    """
+    """Return a pipeline's arguments, and the rest of its text for :func:`_repeated`."""
     try:
         stored = parse_json(text if isinstance(text, str) else text.decode())
     except (ValueError, UnicodeDecodeError):

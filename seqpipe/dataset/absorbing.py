@@ -39,11 +39,6 @@ def absorbed(stages: tuple[DatasetStage, ...], source: SampleSource, fuse: Fuse)
     leading crops alone is read. Of a graph, also behind a chain that is applied completely, they are, for each use of
     the images, the first operators of which each is the only user of the result before it; frames are decoded once for
     all of these.
-
-    Args:
-        stages: the stages.
-        source: the source; without ``output`` or ``absorb`` it applies nothing.
-        fuse: bound of the difference of pixel values; see :meth:`seqpipe.Dataset.fuse`.
     """
     first = stages[0] if stages else None
     output: OutputSpec | None = getattr(source, "output", None)

@@ -34,11 +34,7 @@ ArrayConverter: TypeAlias = Callable[[Array, "tuple[int, ...] | None"], Any]
 
 
 def check_pixel_layout(layout: Any, source: str) -> PixelLayout | None:
-    """Return the layout.
-
-    Raises:
-        ParameterError: the layout is not one of :data:`PixelLayout`.
-    """
+    """Return the layout."""
     if layout is not None and layout not in get_args(PixelLayout):
         allowed = ", ".join(map(repr, get_args(PixelLayout)))
         raise ParameterError(f"layout={layout!r} is not valid", source=source, allowed=f"{allowed}, None")
@@ -92,11 +88,7 @@ def numpy_array(array: Array, axes: tuple[int, ...] | None) -> Any:
 
 
 def jax_array(array: Array, axes: tuple[int, ...] | None) -> Any:
-    """Return a JAX array on the same device; 64-bit numbers become 32-bit ones unless JAX has them enabled.
-
-    Raises:
-        BackendError: JAX is not installed.
-    """
+    """Return a JAX array on the same device; 64-bit numbers become 32-bit ones unless JAX has them enabled."""
     try:
         jax_numpy: Any = importlib.import_module("jax.numpy")
     except ImportError as error:

@@ -26,11 +26,7 @@ __all__ = ["BucketedBatches", "FitStage", "buckets_of", "fitted"]
 
 
 def buckets_of(bucket: Bucket, source: SampleSource, size: int) -> Buckets:
-    """Return the buckets of a source's samples.
-
-    Raises:
-        ParameterError: the sizes of samples are not known before they are read, or do not fit the source.
-    """
+    """Return the buckets of a source's samples."""
     known: Any = getattr(source, "sizes", None)
     sizes = bucket.sizes if bucket.sizes is not None else None if known is None else known()
     if sizes is None:

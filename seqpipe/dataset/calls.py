@@ -45,12 +45,7 @@ class CallPool(LazyPool[Any]):
         return future
 
     def result(self, future: Future[Any]) -> Any:
-        """Return the result of a call.
-
-        Raises:
-            BackendError: a process has died; the next call starts others.
-            Exception: the user's own error.
-        """
+        """Return the result of a call."""
         try:
             return future.result()
         except BrokenProcessPool as error:
@@ -70,11 +65,7 @@ def may_start_processes() -> bool:
 
 
 def check_pickles(function: Callable[..., Any], name: str) -> None:
-    """Check that processes can get a function.
-
-    Raises:
-        ParameterError: it does not pickle.
-    """
+    """Check that processes can get a function."""
     try:
         pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

@@ -12,13 +12,7 @@ __all__ = ["explained", "written"]
 
 
 def explained(parts: Absorbed, device: str, changed: Iterable[str]) -> str:
-    """Describe each pass over the pixels in a line, and why decoding does not take over more operators.
-
-    Args:
-        parts: what the source applies, and the stages that remain.
-        device: device of what the source reads.
-        changed: names of the parts that operators act on.
-    """
+    """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
     lines = parts.explain()
     for stage in parts.stages:
         lines += stage.explain(device)
@@ -33,14 +27,7 @@ def explained(parts: Absorbed, device: str, changed: Iterable[str]) -> str:
 def written(
     source: object, steps: Iterable[DatasetStage], batched_at: int | None, options: dict[str, Any]
 ) -> str:
-    """Return a data set as it is written, a line for each step.
-
-    Args:
-        source: the source.
-        steps: operators, graphs and functions.
-        batched_at: number of steps before ``batch``; None without.
-        options: the other fields of the data set by name.
-    """
+    """Return a data set as it is written, a line for each step."""
     lines = [repr(step) for step in steps]
     if batched_at is not None:
         kept = {"last": "partial", "ragged": "list", "bucket": None}

@@ -116,12 +116,7 @@ class Collated:
 
 
 def collated(samples: Seq[tuple[int, dict[str, Any]]], stacked: Mapping[str, Array]) -> Collated:
-    """Return samples as one batch.
-
-    Args:
-        samples: index and parts of each, at least one.
-        stacked: arrays that hold a part of all samples.
-    """
+    """Return samples as one batch."""
     index = np.array([number for number, _ in samples], dtype=np.int64)
     rows = [parts for _, parts in samples]
     parts = {name: _column([row[name] for row in rows], index, stacked.get(name)) for name in rows[0]}
@@ -165,11 +160,7 @@ def _batch(sequences: Iterable[Sequence], index: IntArray, stacked: Array | None
 
 
 def _of_one_dtype(sequences: tuple[Sequence, ...]) -> tuple[Sequence, ...]:
-    """Return volumes in the smallest dtype of integers or floats that holds all their values.
-
-    Raises:
-        UnreadableSourceError: no dtype holds the values of all.
-    """
+    """Return volumes in the smallest dtype of integers or floats that holds all their values."""
     dtypes = list(dict.fromkeys(one.dtype for one in sequences))
     if len(dtypes) == 1 or "D" not in sequences[0].layout:
         return sequences
@@ -219,13 +210,7 @@ def _lengthened(sequence: Sequence, data: Array) -> Sequence:
 
 
 def described(parts: Mapping[str, Any], metadata: Mapping[str, Any], index: Any) -> dict[str, Any]:
-    """Return parts with what their batch knows: label, timestamps, frames, further columns, and the index.
-
-    Args:
-        parts: values by name, after operators.
-        metadata: parts that follow from the index alone; its "index" replaces that of the samples.
-        index: indices of the samples, or one index.
-    """
+    """Return parts with what their batch knows: label, timestamps, frames, further columns, and the index."""
     result = dict(parts)
     shown = [value for value in parts.values() if isinstance(value, (Batch, Sequence))]
     lead = next((value for value in shown if value.kind == "image"), shown[0] if shown else None)

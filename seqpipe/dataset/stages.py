@@ -240,16 +240,7 @@ class GraphStage:
     def built(
         cls, build: Callable[[Mapping[str, DataNode]], Mapping[str, Any]], types: Mapping[str, Type]
     ) -> GraphStage:
-        """Return the graph that a function builds of nodes.
-
-        Args:
-            build: the function.
-            types: the parts that it gets by name, and their types as far as known.
-
-        Raises:
-            ParameterError: the function does not return nodes by name, uses a part that does not exist, or an operator
-                does not accept its input.
-        """
+        """Return the graph that a function builds of nodes."""
         inputs = {f"part_{re.sub(_NO_WORD, '_', name)}" if _is_taken(name) else name: name for name in types}
         nodes = build(_Nodes({name: Input(own) for own, name in inputs.items()}))
         if not isinstance(nodes, Mapping) or not nodes:
@@ -396,13 +387,7 @@ class TransferStage:
 
 
 def with_padding(stages: tuple[DatasetStage, ...], before: int, fill: float) -> tuple[DatasetStage, ...]:
-    """Return stages with padding after some of them.
-
-    Args:
-        stages: stages.
-        before: number of operators and other stages that run before it.
-        fill: value of padded pixels.
-    """
+    """Return stages with padding after some of them."""
     result = list[DatasetStage]()
     for number, stage in enumerate(stages):
         count = len(stage.chain.ops) if isinstance(stage, OperatorStage) else 1
@@ -420,26 +405,13 @@ def with_padding(stages: tuple[DatasetStage, ...], before: int, fill: float) -> 
 
 
 def chain_of(ops: tuple[Any, ...]) -> Chain:
-    """Return operators as one chain.
-
-    Raises:
-        ParameterError: there are none, or one is not allowed in a chain.
-    """
+    """Return operators as one chain."""
     flat = [one for op in ops for one in (op if isinstance(op, (list, tuple)) else [op])]
     return flat[0] if len(flat) == 1 and isinstance(flat[0], Chain) else Chain(*flat)
 
 
 def check_operators(chain: Chain, parts: Mapping[str, Type], *, is_batched: bool) -> None:
-    """Check that operators can act on the parts of samples.
-
-    Args:
-        chain: the operators.
-        parts: type of each part.
-        is_batched: whether they act on batches.
-
-    Raises:
-        ParameterError: an operator mixes samples, and there is no batch; or transforms volumes, and there are frames.
-    """
+    """Check that operators can act on the parts of samples."""
     layouts = {one.layout for one in parts.values() if one.layout and one.kind == "images"}
     for op in chain.operators:
         takes = getattr(getattr(op, "traits", None), "takes", "images")

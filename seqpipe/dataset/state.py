@@ -19,14 +19,7 @@ _ALLOWED: Final = "what batch.state or state_dict() of an epoch gives"
 
 
 def state_of(epoch: int, history: History, fingerprint: str, sources: Any = None) -> dict[str, Any]:
-    """Return a state as plain values that JSON can represent.
-
-    Args:
-        epoch: the epoch.
-        history: samples of each rank, for each number of ranks.
-        fingerprint: digest of everything that determines the samples.
-        sources: a source's own state, for sources that are read from front to back.
-    """
+    """Return a state as plain values that JSON can represent."""
     pairs = [list(pair) for pair in history]
     return {
         "version": VERSION,
@@ -38,16 +31,7 @@ def state_of(epoch: int, history: History, fingerprint: str, sources: Any = None
 
 
 def loaded(state: Any, fingerprint: str, allow: Collection[str] = ()) -> tuple[int, History, Any]:
-    """Return epoch, history and the source's own state of a checked state.
-
-    Args:
-        state: a state, or its JSON text.
-        fingerprint: digest of the data set that loads it.
-        allow: parts of the fingerprint that may differ, such as "chain".
-
-    Raises:
-        StateError: it is not a state, or belongs to another data set; the message names the field or the parts.
-    """
+    """Return epoch, history and the source's own state of a checked state."""
     if isinstance(state, (str, bytes)):
         try:
             state = parse_json(state)
@@ -99,11 +83,7 @@ def _check_fingerprint(stored: object, wanted: str, allow: Collection[str]) -> N
 
 
 def as_text(state: Mapping[str, Any]) -> str:
-    """Return a state as JSON text, which survives pinned memory and frameworks' moves between devices.
-
-    Raises:
-        StateError: the state of the user's iterable is no plain value.
-    """
+    """Return a state as JSON text, which survives pinned memory and frameworks' moves between devices."""
     try:
         return json.dumps(state)
     except TypeError as error:

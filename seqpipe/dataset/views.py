@@ -140,11 +140,7 @@ class Views:
 
 
 def check_window(size: Any) -> tuple[int, int]:
-    """Return (height, width) of a window.
-
-    Raises:
-        ParameterError: the size is not two whole numbers of pixels.
-    """
+    """Return (height, width) of a window."""
     sides = check_list("size", size, "(height, width)")
     if len(sides) != 2:
         raise ParameterError(f"size={size!r} is not valid", allowed="(height, width)")

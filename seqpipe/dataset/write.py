@@ -124,11 +124,7 @@ def write_dataset(
 
 
 def write_job(dataset: Any, folder: str | os.PathLike[str], options: WriteOptions) -> WriteJob:
-    """Return the job of writing a data set into a folder.
-
-    Raises:
-        ParameterError: its samples have no indices.
-    """
+    """Return the job of writing a data set into a folder."""
     check_by_sample(dataset, "write()")
     source: SampleSource = dataset.source
     return WriteJob(

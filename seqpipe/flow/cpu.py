@@ -88,19 +88,7 @@ def dense_flow(
     start: FlowField | None = None,
     workspace: FlowWorkspace | None = None,
 ) -> FlowField:
-    """Compute the flow from one frame to another.
-
-    Args:
-        method: one of :data:`seqpipe.flow.params.METHODS`.
-        preset: slow, medium or fast.
-        first: first frame ``(H, W)``.
-        second: second frame ``(H, W)``.
-        start: initial flow ``(H, W, 2)``; it is not modified.
-        workspace: memory reused between pairs; it does not affect results.
-
-    Returns:
-        float32 ``(H, W, 2)``.
-    """
+    """Compute the flow from one frame to another."""
     height, width = first.shape
     below, right = max(0, _MIN_SIDE - height), max(0, _MIN_SIDE - width)
     if below or right:

@@ -23,15 +23,7 @@ HINT_GRIDS: Final = (1, 2, 4, 8)
 
 
 def cells(values: npt.NDArray[np.float32], grid: int) -> npt.NDArray[np.float32]:
-    """Average a dense field over cells.
-
-    Args:
-        values: float32 ``(H, W)`` or ``(H, W, 2)``.
-        grid: side of a cell in pixels; cells beyond the border repeat the edge pixels.
-
-    Returns:
-        float32 ``(⌈H / grid⌉, ⌈W / grid⌉, …)``.
-    """
+    """Average a dense field over cells."""
     if grid == 1:
         return values
     import cv2

@@ -92,11 +92,7 @@ class Pairs:
         return not (self.padded[sample, pair] or self.padded[sample, pair + self.stride])
 
     def with_hints(self, hints: Any, *, batched: bool, source: str) -> Pairs:
-        """Return a copy with hints.
-
-        Raises:
-            ParameterError: the hints do not have the shape of flow on any hint grid, or are on another device.
-        """
+        """Return a copy with hints."""
         array = flow_array(hints, source)
         array = array if batched else array[None]
         if array.ndim != 5 or array.shape[:2] != self.shape[:2]:
@@ -164,13 +160,7 @@ class PairFlows(NamedTuple):
 
 
 def flow_on_cpu(pairs: Pairs, method: str, parallel_for: ParallelFor) -> PairFlows:
-    """Compute the flow of pairs in main memory.
-
-    Args:
-        pairs: pairs in main memory.
-        method: one of :data:`seqpipe.flow.params.METHODS`.
-        parallel_for: calls a function with each number below a count, in several threads.
-    """
+    """Compute the flow of pairs in main memory."""
     samples, count, settings = len(pairs.frames), pairs.count, pairs.settings
     result, workspace = PairFlows.empty(pairs), FlowWorkspace()
     grays = np.empty((*pairs.frames.shape[:2], *pairs.size), np.uint8)

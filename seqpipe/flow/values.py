@@ -16,15 +16,7 @@ X = TypeVar("X")
 
 
 def flow_array(flow: Any, source: str) -> Array:
-    """Return flow as a NumPy or CuPy array ``(…, h, w, 2)`` of floats; int16 as S10.5 becomes float32.
-
-    Args:
-        flow: an array or a Sequence.
-        source: name of the calling function, for messages.
-
-    Raises:
-        ParameterError: the value is not a flow.
-    """
+    """Return flow as a NumPy or CuPy array ``(…, h, w, 2)`` of floats; int16 as S10.5 becomes float32."""
     layout = layout_of(flow)
     array = as_native(flow.data if isinstance(flow, Sequence) else flow)
     if array.ndim < 3 or array.shape[-1] != 2 or layout[-1:] not in ("C", ""):

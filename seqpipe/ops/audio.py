@@ -37,21 +37,7 @@ def spectrogram(
     center: bool = True,
     reflect: bool = True,
 ) -> Array:
-    """Return the spectrogram of a signal, ``(nfft // 2 + 1, windows)``.
-
-    Args:
-        signal: samples ``(n,)``.
-        window_length: number of samples in each window.
-        window_step: samples between the starts of two windows.
-        window: factors of the samples; None for a Hann window.
-        nfft: length of the transform; None for ``window_length``.
-        power: 1 for magnitudes, 2 for their squares.
-        center: whether windows are centered at multiples of the step, so that the signal is padded.
-        reflect: whether the padding mirrors the signal; otherwise it is zero.
-
-    Raises:
-        ParameterError: the window does not fit the transform, or the signal is too short.
-    """
+    """Return the spectrogram of a signal, ``(nfft // 2 + 1, windows)``."""
     size = window_length if nfft is None else int(nfft)
     factors = np.asarray(_hann(window_length) if window is None else window, np.float32)
     if len(factors) != window_length or size < window_length or power not in (1, 2):
@@ -93,14 +79,7 @@ def _powers(transform: Array, power: int) -> Array:
 
 
 def power_spectrum(signal: Array, *, axis: int = -1, nfft: int | None = None, power: int = 2) -> Array:
-    """Return the magnitudes of a transform along an axis, or their squares.
-
-    Args:
-        signal: samples.
-        axis: axis of time.
-        nfft: length of the transform; None for that of the axis.
-        power: 1 for magnitudes, 2 for their squares.
-    """
+    """Return the magnitudes of a transform along an axis, or their squares."""
     return _powers(np.fft.rfft(signal, nfft, axis=axis), power)
 
 
@@ -114,17 +93,7 @@ def mel_filters(
     htk: bool = False,
     normalize: bool = True,
 ) -> Array:
-    """Return triangular filters on the mel scale, ``(count, bins)``.
-
-    Args:
-        bins: number of frequencies of a spectrum, from 0 to half of the sample rate.
-        sample_rate: in Hz.
-        count: number of filters.
-        low: lowest frequency in Hz.
-        high: highest frequency in Hz; 0 for half of the sample rate.
-        htk: whether the scale is HTK's, else Slaney's.
-        normalize: whether each filter has the area 1.
-    """
+    """Return triangular filters on the mel scale, ``(count, bins)``."""
     high = high if high > 0 else sample_rate / 2
     edges = _hertz(np.linspace(_mel(low, htk), _mel(high, htk), count + 2), htk)
     frequencies = np.arange(bins) * sample_rate / (2 * (bins - 1))
@@ -151,14 +120,7 @@ def _hertz(mel: Array, htk: bool) -> Array:
 def to_decibels(
     values: Array, multiplier: float = 10.0, reference: float = 0.0, cutoff_db: float = -200.0
 ) -> Array:
-    """Return ``multiplier * log10(values / reference)``, but not less than ``cutoff_db``.
-
-    Args:
-        values: magnitudes or powers.
-        multiplier: 10 for powers, 20 for magnitudes.
-        reference: the value of 0 dB; 0 for the largest value.
-        cutoff_db: lowest result.
-    """
+    """Return ``multiplier * log10(values / reference)``, but not less than ``cutoff_db``."""
     level = float(reference) or float(values.max(initial=0)) or 1.0
     ratio = np.maximum(np.asarray(values, np.float32) / np.float32(level), 10 ** (cutoff_db / multiplier))
     return np.asarray(multiplier * np.log10(ratio), np.float32)
@@ -173,19 +135,7 @@ def mfcc(
     normalize: bool = False,
     lifter: float = 0.0,
 ) -> Array:
-    """Return the first coefficients of a cosine transform along an axis, such as those of a mel spectrogram.
-
-    Args:
-        spectrum: values, usually in decibels.
-        axis: axis of frequencies.
-        count: number of coefficients.
-        dct_type: type of the transform, 1 to 4.
-        normalize: whether the transform is orthonormal; not of type 1.
-        lifter: factor of liftering; 0 for none.
-
-    Raises:
-        ParameterError: the type is unknown, or cannot be normalized.
-    """
+    """Return the first coefficients of a cosine transform along an axis, such as those of a mel spectrogram."""
     if axis >= spectrum.ndim:
         raise ParameterError(f"Axis {axis} is out of bounds [0,{spectrum.ndim})", source="mfcc")
     size = spectrum.shape[axis]
@@ -218,16 +168,7 @@ def mfcc(
 
 
 def preemphasis(signal: Array, coefficient: float = 0.97, border: str = "clamp") -> Array:
-    """Return each sample less the one before it times a coefficient.
-
-    Args:
-        signal: samples ``(n, …)``.
-        coefficient: the factor.
-        border: the value before the first: "zero", "clamp" for the first, "reflect" for the second.
-
-    Raises:
-        ParameterError: the border is unknown.
-    """
+    """Return each sample less the one before it times a coefficient."""
     if border not in ("zero", "clamp", "reflect"):
         raise ParameterError(f"border={border!r}", source="preemphasis", allowed="'zero', 'clamp', 'reflect'")
     values = signal.astype(np.float32)
@@ -241,14 +182,7 @@ def preemphasis(signal: Array, coefficient: float = 0.97, border: str = "clamp")
 def nonsilent_region(
     signal: Array, cutoff_db: float = -60.0, reference_power: float = 0.0, window_length: int = 2048
 ) -> tuple[int, int]:
-    """Return start and length of the region between the first and the last window that are not silent.
-
-    Args:
-        signal: samples ``(n,)``.
-        cutoff_db: mean power of a window, in relation to the reference, below which it is silent.
-        reference_power: power of 0 dB; 0 for the largest mean power of a window.
-        window_length: number of samples in each window.
-    """
+    """Return start and length of the region between the first and the last window that are not silent."""
     if not len(signal):
         return 0, 0
     size = min(int(window_length), len(signal))
@@ -271,17 +205,7 @@ def _positions(count: int, step: float) -> npt.NDArray[np.float64]:
 
 
 def resampled(signal: Array, scale: float, length: int | None = None, quality: float = 50.0) -> Array:
-    """Return a signal at another sample rate, by a sinc filter with a Hann window.
-
-    Args:
-        signal: samples ``(n, …)`` with time first.
-        scale: new sample rate, divided by the old one.
-        length: number of samples of the result; by default as many as the scale gives, rounded up.
-        quality: 0 to 100; more gives a longer filter.
-
-    Raises:
-        ParameterError: the quality is out of range, or the scale is not positive.
-    """
+    """Return a signal at another sample rate, by a sinc filter with a Hann window."""
     if not 0 <= quality <= 100 or scale <= 0:
         raise ParameterError(
             f"quality={quality}, scale={scale}", source="audio_resample", allowed="0 to 100, more than 0"

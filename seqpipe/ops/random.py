@@ -61,30 +61,13 @@ class _Random(Declaration, register=False):
         return RandomSource(self)
 
     def reference(self, x: Array, p: Any) -> Array:
-        """Sample the numbers of one sample.
-
-        Args:
-            x: random generator of this sample and epoch.
-            p: shape of the result.
-        """
+        """Sample the numbers of one sample."""
         return self.distribution.draw(x, p, whole=False)
 
     def drawn(
         self, *, epoch: int = 0, index: int | Seq[int] = 0, frames: int | None = None
     ) -> npt.NDArray[np.float64]:
-        """Sample the numbers of one or several samples.
-
-        Args:
-            epoch: the epoch.
-            index: index of a sample within its dataset, or several indices.
-            frames: number of frames of each sample, for numbers per frame.
-
-        Returns:
-            One float64 number for a sample, or an array for several.
-
-        Raises:
-            ParameterError: the number of frames is unknown.
-        """
+        """Sample the numbers of one or several samples."""
         if self.per_frame and frames is None:
             raise ParameterError(
                 "per_frame=True, and the number of frames is not known",

@@ -542,11 +542,7 @@ def gib(size: int) -> str:
 
 
 def _samples_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> BatchSamples:
-    """Return the samples of the first source.
-
-    Raises:
-        ParameterError: other sources returned another number of samples.
-    """
+    """Return the samples of the first source."""
     if not fetched:
         raise ParameterError("there is no source of samples", allowed="a reader or an external source")
     counts = [len(one.samples.indices) for one in fetched]

@@ -53,11 +53,7 @@ class Head:
     numbers: Numbers | None = None
 
     def __call__(self, samples: Seq[SampleRequest], epoch: int) -> list[OutputSpec]:
-        """Return the output of each sample, with the values that the operators would sample when called.
-
-        Raises:
-            ParameterError: an operator does not accept the frames.
-        """
+        """Return the output of each sample, with the values that the operators would sample when called."""
         specs = [self._spec(sample) for sample in samples]
         framings = [Framing.of(self.plain, spec.height, spec.width) for spec in specs]
         indices = np.array([sample.index for sample in samples], np.int64)
@@ -108,14 +104,7 @@ class Split:
 
 
 def split(chain: Chain, plain: OutputSpec, fuse: Fuse, numbers: Numbers | None = None) -> Split:
-    """Divide a chain into the operators that a reader's conversion applies, and the rest.
-
-    Args:
-        chain: the chain.
-        plain: the reader's output without it.
-        fuse: bound of the difference of pixel values; see :meth:`seqpipe.Dataset.fuse`.
-        numbers: values of the nodes among the operators' parameters, in a graph.
-    """
+    """Divide a chain into the operators that a reader's conversion applies, and the rest."""
     conversion = _Conversion(plain, fuse, PixelAffine.of(plain), plain.layout)
     fused: list[Op] = []
     reason = "" if fuse != "none" else "fuse='none'"
@@ -276,33 +265,16 @@ class Framing:
 
     @classmethod
     def of(cls, output: OutputSpec, height: int, width: int) -> Framing:
-        """Return the geometry of a reader's output.
-
-        Args:
-            output: the reader's output.
-            height: height of its frames.
-            width: width of its frames.
-        """
+        """Return the geometry of a reader's output."""
         y, x, *_ = (0, 0) if output.crop is None or scales(output) else output.crop
         return cls((x, y, width, height), output.mirror)
 
     def after(self, mapping: Mapping, *, resampled: bool) -> Framing:
-        """Return the geometry with an operator applied after it.
-
-        Args:
-            mapping: the operator's mapping: separable, and not mirrored top to bottom.
-            resampled: whether the operator resamples; otherwise it moves whole pixels.
-        """
+        """Return the geometry with an operator applied after it."""
         return self._scaled(mapping) if resampled else self._moved(mapping)
 
     def output(self, plain: OutputSpec, *, rounded: bool, **values: Any) -> OutputSpec:
-        """Return the output specification of this geometry.
-
-        Args:
-            plain: the reader's output.
-            rounded: whether RGB values are rounded before they are resampled.
-            **values: other fields of the result.
-        """
+        """Return the output specification of this geometry."""
         fields: dict[str, Any] = {"mirror": self.mirror, **values}
         if scales(plain):
             fields["part"] = transposed(self.crop)
@@ -358,14 +330,7 @@ def scales(output: OutputSpec) -> bool:
 
 
 def _scaling(across: float, begin: float, pixels: int, length: int) -> _Scaling:
-    """Return the integer scaling of an axis: a window of whole pixels, or a crop of the scaled axis in whole pixels.
-
-    Args:
-        across: source pixels for each output pixel, negative if mirrored.
-        begin: source coordinate of the first output pixel.
-        pixels: number of output pixels.
-        length: length of the source axis.
-    """
+    """Return the integer scaling of an axis: a window of whole pixels, or a crop of the scaled axis in whole pixels."""
     step = abs(float(across))
     start = float(begin) if across > 0 else float(begin) - step * pixels
     if _is_whole(start) and _is_whole(step * pixels):
@@ -430,12 +395,7 @@ class PixelAffine:
         return replace(self, gain=_numbers(gain), offset=_numbers(offset), dtype=result.dtype)
 
     def refusal(self, op: Any, output: OutputSpec) -> str:
-        """Return why a conversion cannot apply an operator after this map, as a clause; "" if it can.
-
-        Args:
-            op: an operator whose map is constant.
-            output: the reader's output.
-        """
+        """Return why a conversion cannot apply an operator after this map, as a clause; "" if it can."""
         result = self.after(op)
         if output.color == "YCbCr":
             return "the conversion does not normalize YCbCr"
@@ -451,11 +411,7 @@ class PixelAffine:
         return ""
 
     def fields(self, output: OutputSpec) -> dict[str, Any]:
-        """Return the fields of an output specification that apply this map.
-
-        Args:
-            output: the reader's output.
-        """
+        """Return the fields of an output specification that apply this map."""
         if not self.changed:
             return {"dtype": output.dtype}
         peak = _PEAKS[self.plain]

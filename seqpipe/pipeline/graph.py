@@ -379,11 +379,7 @@ class Numbers:
 
 
 def _indices(inputs: Mapping[str, Any], index: Any) -> Any:
-    """Return the samples' indices: ``index``, or those of the batches.
-
-    Raises:
-        ParameterError: batches have different samples.
-    """
+    """Return the samples' indices: ``index``, or those of the batches."""
     if index is not None:
         return index
     batches = {name: value for name, value in inputs.items() if isinstance(value, Batch)}

@@ -31,11 +31,7 @@ _KINDS: Final = {
 
 
 def to_json(order: Ordered, outputs: Seq[DataNode]) -> str:
-    """Return nodes and outputs as JSON.
-
-    Raises:
-        ParameterError: an array is part of the graph.
-    """
+    """Return nodes and outputs as JSON."""
     state = {
         "format": _FORMAT,
         "nodes": [_state(node) for node in order.nodes],
@@ -85,11 +81,7 @@ def _part(one: Any) -> dict[str, Any]:
 
 
 def from_json(text: str) -> tuple[DataNode, ...]:
-    """Return the outputs from the result of :func:`to_json`, as new nodes.
-
-    Raises:
-        ParameterError: the text is not one, or an operator or a parameter in it is not valid.
-    """
+    """Return the outputs from the result of :func:`to_json`, as new nodes."""
     nodes: list[DataNode] = []
     with reading_json("graph", "Graph"):
         state = parse_json(text)

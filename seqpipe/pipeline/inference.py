@@ -36,16 +36,7 @@ class Inferred:
 
 
 def infer(order: Ordered, known: Mapping[str, Type] | None = None) -> Inferred:
-    """Infer the types of all nodes.
-
-    Args:
-        order: the nodes.
-        known: types of inputs by name; other inputs have the types of their sources, or unknown ones.
-
-    Raises:
-        ParameterError: an operator does not accept its input; the message begins with the line of user code that
-            created the node, and a note shows the nodes before it.
-    """
+    """Infer the types of all nodes."""
     types: dict[int, tuple[Type, ...]] = {}
     waits: list[str] = []
     for position, node in enumerate(order.nodes):

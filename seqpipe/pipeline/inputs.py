@@ -99,14 +99,6 @@ def extent_of(image_layouts: Mapping[str, str | None], values: Mapping[str, Any]
     """Return the number of samples and frames that random numbers are drawn for.
 
     Inputs of operators on images determine it by their layout; without such inputs, any input of known extent.
-
-    Args:
-        image_layouts: inputs of operators on images, and their layouts.
-        values: arguments of the graph.
-        index: indices of the samples; their number counts if no input has a known extent.
-
-    Raises:
-        ParameterError: inputs differ in the number of samples.
     """
     # without a layout, the axes of arrays with few axes may be those of a sample or of a batch
     known = [name for name, value in values.items() if getattr(value, "ndim", _BATCH) >= _BATCH]

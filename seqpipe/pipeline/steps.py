@@ -122,12 +122,7 @@ def _chains(node: DeferredCall) -> bool:
 
 
 def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
-    """Return the steps of a graph in evaluation order, without inputs.
-
-    Args:
-        order: the nodes.
-        outputs: the output nodes.
-    """
+    """Return the steps of a graph in evaluation order, without inputs."""
     uses = Counter(order.position(node) for one in order.nodes for node in one.operands)
     uses.update(order.position(node) for node in outputs)
     steps: dict[int, GraphStep] = {}  # by the position of the last node

@@ -21,11 +21,7 @@ _GPUS: Final = Param(name="num_gpus", doc="GPUs of an actor", kind=int, lo=0, hi
 
 
 def ray_module(name: str = "ray") -> Any:
-    """Return a module of Ray.
-
-    Raises:
-        BackendError: it is not installed.
-    """
+    """Return a module of Ray."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -50,12 +46,7 @@ class ActorPool:
 
     @classmethod
     def of(cls, dataset: Any, concurrency: int | None, num_cpus: int, num_gpus: int) -> ActorPool:
-        """Check arguments against the data set's device and the cluster's resources; connects to Ray.
-
-        Raises:
-            BackendError: Ray is not installed, or its cluster is too small, so that actors would wait for ever.
-            ParameterError: an argument is out of bounds, or does not fit the data set's device.
-        """
+        """Check arguments against the data set's device and the cluster's resources; connects to Ray."""
         count, cpus, gpus = _ACTORS.check(concurrency), _CPUS.check(num_cpus), _GPUS.check(num_gpus)
         _check_device(dataset, gpus)
         ray = ray_module()

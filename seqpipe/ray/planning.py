@@ -75,13 +75,7 @@ class ReferenceBlock:
 
 
 def planned_blocks(dataset: Any, epoch: int, least: int) -> list[ReferenceBlock]:
-    """Divide a data set's samples into blocks at the borders of files.
-
-    Args:
-        dataset: a :class:`seqpipe.Dataset`.
-        epoch: the epoch.
-        least: number of blocks to aim at, so that all actors have work.
-    """
+    """Divide a data set's samples into blocks at the borders of files."""
     paths, owner = owners(dataset.source)
     size = dataset.size
     changes = np.flatnonzero(np.diff(owner)) + 1 if paths else np.arange(1, size)

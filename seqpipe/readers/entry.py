@@ -111,11 +111,7 @@ class Listing:
         return replace(self, entries=self.entries[key]) if isinstance(key, slice) else self.entries[key]
 
     def __add__(self, other: Listing) -> Listing:
-        """Return a listing of the entries of both; labels of both must have the same meaning.
-
-        Raises:
-            ParameterError: classes, type or number of the labels differ.
-        """
+        """Return a listing of the entries of both; labels of both must have the same meaning."""
         if not isinstance(other, Listing):
             return NotImplemented
         for name in ("label_type", "classes", "width"):

@@ -111,15 +111,7 @@ class Fetcher:
         return self.selection.values_of(indices) * self._itemsize
 
     def finish(self, pending: Pending, *, counted: bool = True) -> FetchedSamples:
-        """Wait for samples, and apply ``on_error`` to unreadable ones.
-
-        Args:
-            pending: the samples.
-            counted: whether losses are recorded.
-
-        Raises:
-            DeviceMemoryError: the device's memory was full while samples were decoded.
-        """
+        """Wait for samples, and apply ``on_error`` to unreadable ones."""
         group = pending.group
         if group.broken is not None:
             return FetchedSamples((group.broken,) * len(group.samples))
@@ -203,12 +195,7 @@ class Fetcher:
         return Request(sample.source, sample.frames, sample.padding, output, fill, out)
 
     def requests(self, group: SampleGroup, stacked: Array | None) -> list[Request]:
-        """Return the requests for the readable samples of a group.
-
-        Args:
-            group: the samples.
-            stacked: array for their pixels; None if each sample gets an array of its own.
-        """
+        """Return the requests for the readable samples of a group."""
         return [
             self._request(sample, output, None if stacked is None else stacked[number])
             for number, (sample, output) in enumerate(zip(group.samples, group.outputs, strict=True))
@@ -226,17 +213,7 @@ class Fetcher:
 def begin_together(
     fetchers: Seq[Fetcher], epoch: int, indices: IntArray, *, stack: bool = True
 ) -> list[Pending]:
-    """Start to read the same samples with the output of each fetcher; frames are decoded once for all of them.
-
-    Args:
-        fetchers: fetchers that share one engine.
-        epoch: the epoch.
-        indices: at least one index.
-        stack: whether to decode into one array for each fetcher if all shapes agree.
-
-    Raises:
-        DeviceMemoryError: the device's memory is too small for these arrays.
-    """
+    """Start to read the same samples with the output of each fetcher; frames are decoded once for all of them."""
     engine = fetchers[0].engine.get()
     started, requests = [], list[Request]()
     for fetcher in fetchers:

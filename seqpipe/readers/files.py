@@ -24,17 +24,7 @@ def list_files(
     ranges: Iterable[Range | None] | None,
     labels: LabelParser,
 ) -> Listing:
-    """List videos by path or URL.
-
-    Args:
-        files: paths and URLs.
-        values: one label for each file, or None.
-        ranges: one range for each file (None for the whole video), or None.
-        labels: converts labels to integers.
-
-    Raises:
-        ParameterError: the number of labels or ranges differs from that of files, or one of them is not valid.
-    """
+    """List videos by path or URL."""
     if isinstance(files, (str, bytes, os.PathLike)):
         raise ParameterError(
             f"files={files!r} is one file", allowed="a list of paths and URLs", advice="Write files=[…]"
@@ -54,12 +44,6 @@ def list_folder(root: str, labels: LabelParser) -> Listing:
     The subfolders of ``root``, sorted by name, are the classes 0, 1, …; all videos below a class folder, at any depth,
     have its label. A class list, if given, determines the numbers, and other folders are left out. In a folder of
     videos without subfolders, all videos have the label -1. Names that begin with a dot are skipped.
-
-    Raises:
-        ParameterError: ``label_type`` is not "class".
-        SourceNotFoundError: the folder does not exist.
-        UnreadableSourceError: the folder or a class contains no video.
-        SourceError: the folder cannot be read, or it contains both videos and class folders.
     """
     if labels.label_type != "class":
         raise ParameterError(

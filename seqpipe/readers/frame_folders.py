@@ -47,17 +47,7 @@ _BT601_FULL = {"matrix": 5, "full_range": True, "primaries": 2, "transfer": 2, "
 
 
 def list_folders(source: Any, labels: Iterable[Any] | None, parser: LabelParser) -> Listing:
-    """Return the listed folders of frames.
-
-    Args:
-        source: a folder of folders, a list of folders, or a listing.
-        labels: for a list: one label for each.
-        parser: parses labels.
-
-    Raises:
-        ParameterError: labels are given for another source than a list.
-        SourceNotFoundError: the folder does not exist, or has no folder of frames.
-    """
+    """Return the listed folders of frames."""
     is_root = isinstance(source, (str, os.PathLike))
     if labels is not None and (is_root or isinstance(source, Listing)):
         given = "a folder of folders" if is_root else "a listing"
@@ -135,12 +125,7 @@ class FrameFiles:
             )
 
     def path(self, folder: str, frame: int) -> str:
-        """Return the path of a frame's file.
-
-        Raises:
-            SourceNotFoundError: the folder does not exist.
-            FrameRangeError: the folder has fewer images; not checked with a template.
-        """
+        """Return the path of a frame's file."""
         if self.template is not None:
             return os.path.join(folder, self.template.format(frame + self.first_number))  # noqa: PTH118  very many
         names = self._images(folder)
@@ -153,11 +138,7 @@ class FrameFiles:
         return os.path.join(folder, names[frame])  # noqa: PTH118  very many
 
     def count(self, folder: str) -> int:
-        """Return the number of frames of a folder: its images, or its files by the template up to the first gap.
-
-        Raises:
-            SourceNotFoundError: the folder does not exist.
-        """
+        """Return the number of frames of a folder: its images, or its files by the template up to the first gap."""
         if self.template is None:
             return len(self._images(folder))
         names, frames = set(_names(folder)), 0
@@ -346,11 +327,7 @@ class LazyFolderEngine(LazyPool[Engine]):
 
 
 def _decoded(path: str, *, gray: bool) -> npt.NDArray[np.uint8]:
-    """Read and decode an image, ``HWC``.
-
-    Raises:
-        UnreadableSourceError: the file cannot be read, or is not an image.
-    """
+    """Read and decode an image, ``HWC``."""
     folder, _, name = path.rpartition(os.sep)
     try:
         data = Path(path).read_bytes()

@@ -58,11 +58,7 @@ class FrameValues(ABC, Generic[ValueT]):
         return self._frames
 
     def of(self, name: str) -> npt.NDArray[ValueT]:
-        """Return the values of all frames of a video, read-only.
-
-        Raises:
-            SourceError: the video cannot be opened.
-        """
+        """Return the values of all frames of a video, read-only."""
         with self._lock:
             if (cached := self._cache.get(name)) is not None:
                 self._cache.move_to_end(name)

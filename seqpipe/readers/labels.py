@@ -156,13 +156,7 @@ def _float(value: Any) -> float:
 
 
 def tabulated(labels: Seq[Any], label_type: LabelType, width: int) -> npt.NDArray[Any]:
-    """Return labels as an array with an entry for each video; see the table of this module.
-
-    Args:
-        labels: labels that :class:`LabelParser` returned; ``NO_LABEL`` for none.
-        label_type: type of the labels.
-        width: number of classes, or length of a label vector.
-    """
+    """Return labels as an array with an entry for each video; see the table of this module."""
     if label_type == "class":
         return np.array(labels, dtype=np.int64)
     if label_type == "text":

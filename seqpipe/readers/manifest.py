@@ -46,16 +46,7 @@ _Row = tuple[int, Mapping[str, Any]]
 
 
 def read_manifest(manifest: str, labels: LabelParser) -> Listing:
-    """Read the videos of a manifest.
-
-    Args:
-        manifest: path of a ``.csv``, ``.tsv`` or ``.jsonl`` file in UTF-8.
-        labels: converts labels to integers.
-
-    Raises:
-        SourceNotFoundError: the file does not exist.
-        ManifestError: a line is not valid; the message contains its number.
-    """
+    """Read the videos of a manifest."""
     path = Path(manifest)
     rows = list(_rows(manifest, path))
     if not rows:
@@ -82,12 +73,7 @@ def _rows(manifest: str, path: Path) -> Iterator[_Row]:
 
 
 def text_of(manifest: str, path: Path) -> str:
-    """Return the text of a manifest.
-
-    Raises:
-        SourceNotFoundError: the file does not exist.
-        ManifestError: the file cannot be read, or is not UTF-8.
-    """
+    """Return the text of a manifest."""
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
@@ -228,9 +214,6 @@ def fields_of(rows: Seq[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     A column of strings becomes integers, or else floats, if all are written without leading zeros (``007`` stays a
     string). A list of numbers becomes an array. Other values are unchanged.
-
-    Args:
-        rows: rows of a table by column name; some may lack some columns.
     """
     names = dict.fromkeys(name for row in rows for name in row)
     converters = {name: _converter([row[name] for row in rows if name in row]) for name in names}

@@ -71,16 +71,7 @@ def group_of(
     outputs: Outputs | None,
     epoch: int,
 ) -> SampleGroup:
-    """Combine samples with their output specifications.
-
-    Args:
-        samples: the samples.
-        failed: errors of samples whose frames are not known, by position.
-        catalog: the dataset's videos.
-        plain: the dataset's output.
-        outputs: a function that replaces ``plain``, or None.
-        epoch: epoch of the samples.
-    """
+    """Combine samples with their output specifications."""
     readable = [sample for number, sample in enumerate(samples) if number not in failed]
     specs = {}
     try:
@@ -128,16 +119,7 @@ def luma_of(output: OutputSpec) -> OutputSpec:
 
 
 def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tuple[float, ...]:
-    """Convert a fill value to the same color in the dtype, mean and std of another output.
-
-    Args:
-        value: the fill value in ``plain``.
-        plain: the output that ``value`` belongs to.
-        output: the output to convert to.
-
-    Returns:
-        One number, or one for each channel if these differ.
-    """
+    """Convert a fill value to the same color in the dtype, mean and std of another output."""
     if (plain.dtype, plain.mean, plain.std) == (output.dtype, output.mean, output.std):
         return value
     parts = [value] * plain.channels

@@ -37,11 +37,7 @@ _NO_BOUND: Final = 2.0**32  # GiB, more than any machine has
 
 
 def one_source(sources: Mapping[str, Any]) -> str:
-    """Return the name of the one argument that is not None.
-
-    Raises:
-        ParameterError: all are None, or more than one is not.
-    """
+    """Return the name of the one argument that is not None."""
     names = [name for name, value in sources.items() if value is not None]
     if len(names) != 1:
         fact = f"{' and '.join(names)} exclude one another" if names else "there is nothing to read"
@@ -61,11 +57,7 @@ def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:
 
 
 def check_index(index: Any, total: int) -> int:
-    """Return the sample index as an int.
-
-    Raises:
-        ParameterError: the index is not an integer from 0 to ``total - 1``.
-    """
+    """Return the sample index as an int."""
     whole = int(index) if type(index) is not bool and isinstance(index, Integral) else -1
     if not 0 <= whole < total:
         raise ParameterError(f"index={index!r} is not valid", allowed=f"0 to {total - 1}")

@@ -57,19 +57,6 @@ def kinetics(
     Videos are trimmed files ``{label}/{id}_{start:06d}_{end:06d}.mp4``, with or without the folder; or whole videos
     ``{id}.mp4``, of which the range from time_start to time_end is used. Other video extensions are found as well, and
     folders named as by mmaction2's scripts, with ``_`` for blanks and ``-`` for parentheses.
-
-    Args:
-        path: path of the CSV file.
-        root: folder of the videos; by default that of the file.
-        classes: class names in the order of their numbers; by default the labels of the file, sorted.
-        missing: policy for missing videos: "raise" or "skip".
-
-    Returns:
-        A listing with the fields youtube_id, time_start, time_end (seconds in the original video), and split.
-
-    Raises:
-        SourceNotFoundError: the file does not exist; or a video is missing and ``missing`` is "raise".
-        ManifestError: a line is not valid.
     """
     file = PublishedFile(path, root, missing)
     rows = list(file.table(("youtube_id", "time_start", "time_end")))
@@ -114,10 +101,6 @@ def video_list(
         several: whether a video has several labels, so that ``label_type`` is "classes".
         classes: class names; labels may then be names too.
         missing: policy for missing videos: "raise" or "skip".
-
-    Raises:
-        SourceNotFoundError: the file does not exist; or a video is missing and ``missing`` is "raise".
-        ManifestError: a line is not valid.
     """
     file = PublishedFile(path, root, missing)
     labels = LabelParser(classes, "classes" if several else "class")
@@ -159,17 +142,6 @@ def rawframes(
     """A list of folders of frames, as mmaction2 and TSN have them: lines ``folder total_frames label``.
 
     The label may be missing, as in lists of test sets. :func:`seqpipe.folders` reads such lists.
-
-    Args:
-        path: of the file.
-        root: the folder that relative paths start at; by default that of the file.
-        several: whether a folder has several labels, so that labels are "classes".
-        classes: names of the classes that labels number.
-        missing: what becomes of folders that are not there.
-
-    Raises:
-        SourceNotFoundError: there is no such file; or a folder is missing and may not be.
-        ManifestError: a line cannot be used.
     """
     file = PublishedFile(path, root, missing)
     labels = LabelParser(classes, "classes" if several else "class")
@@ -199,21 +171,7 @@ def rawframes(
 def ucf101(
     path: _Path, root: _Path | None = None, *, index: _Path | None = None, missing: Missing = "raise"
 ) -> Listing:
-    """List UCF101: ``trainlist01.txt`` or ``testlist01.txt``; the folder of a video is its class.
-
-    Args:
-        path: path of the list.
-        root: folder of the class folders; by default that of the list.
-        index: path of ``classInd.txt``, which numbers the classes; by default in the folder of the list.
-        missing: policy for missing videos: "raise" or "skip".
-
-    Returns:
-        A listing with the fields group and clip, from the file names: clips of a group are from one original video.
-
-    Raises:
-        SourceNotFoundError: a file does not exist; or a video is missing and ``missing`` is "raise".
-        ManifestError: a line is not valid.
-    """
+    """List UCF101: ``trainlist01.txt`` or ``testlist01.txt``; the folder of a video is its class."""
     file = PublishedFile(path, root, missing)
     index = file.folder / "classInd.txt" if index is None else index
     if not Path(index).is_file():
@@ -245,20 +203,7 @@ def hmdb51(
     part: Literal["train", "test", "unused"] = "train",
     missing: Missing = "raise",
 ) -> Listing:
-    """List HMDB51: files ``{class}_test_split{number}.txt``, whose lines are a video and 1 (train), 2 (test) or 0.
-
-    Args:
-        splits: folder of these files.
-        root: folder of the class folders.
-        number: number of the split, 1 to 3.
-        part: part of the split: "train", "test" or "unused".
-        missing: policy for missing videos: "raise" or "skip".
-
-    Raises:
-        SourceNotFoundError: the split does not exist; or a video is missing and ``missing`` is "raise".
-        ManifestError: a line is not valid.
-        ParameterError: ``part`` is not valid.
-    """
+    """List HMDB51: files ``{class}_test_split{number}.txt``, whose lines are a video and 1 (train), 2 (test) or 0."""
     marks = {"train": "1", "test": "2", "unused": "0"}
     if part not in marks:
         raise ParameterError(f"part={part!r} is not valid", allowed=", ".join(map(repr, marks)))
@@ -285,21 +230,7 @@ def hmdb51(
 def something_something(
     path: _Path, root: _Path, *, index: _Path | None = None, missing: Missing = "raise"
 ) -> Listing:
-    """List Something-Something: a JSON file with an object for each video, and one that numbers the templates.
-
-    Args:
-        path: path of ``…-train.json``, ``…-validation.json`` or ``…-test.json``.
-        root: folder of the videos, ``{id}.webm`` or with another extension.
-        index: path of ``…-labels.json``; by default the only file ``*labels.json`` in the folder of the list.
-        missing: policy for missing videos: "raise" or "skip".
-
-    Returns:
-        A listing with the fields id, text (the author's description), and placeholders (a list of strings).
-
-    Raises:
-        SourceNotFoundError: a file does not exist; or a video is missing and ``missing`` is "raise".
-        ManifestError: a file is not in Something-Something's format.
-    """
+    """List Something-Something: a JSON file with an object for each video, and one that numbers the templates."""
     file = PublishedFile(path, root, missing)
     numbers = _templates(file, index)
     labels = LabelParser(sorted(numbers, key=numbers.__getitem__))
@@ -339,22 +270,9 @@ def ava(
     ``Clip(length, per_video=1, starts="even")`` takes a clip around the key frame of each entry. The label
     of an entry has all actions of the second (``label_type="classes"``; class ``n - 1`` is action ``n``).
 
-    Args:
-        path: path of the CSV file.
-        root: folder of the videos, ``{video}.mp4`` or with another extension.
-        duration_s: duration of an entry, with its key frame in the middle.
-        starts_at_s: start of the files on AVA's clock: 0 for whole movies, 900 for the usual cut-outs of 15 minutes.
-        classes: number of actions.
-        excluded: path of AVA's file of excluded seconds, ``video,second`` in each line.
-        missing: policy for missing videos: "raise" or "skip".
-
     Returns:
         A listing with the fields timestamp (the second, on AVA's clock), boxes (float32 ``(boxes, 4)``: left, top,
         right, bottom from 0 to 1), actions (float32 ``(boxes, classes)`` of 0 and 1) and persons (int64 ``(boxes,)``).
-
-    Raises:
-        SourceNotFoundError: a file does not exist; or a video is missing and ``missing`` is "raise".
-        ManifestError: a line is not valid.
     """
     file = PublishedFile(path, root, missing)
     left_out: set[tuple[str, float]] = set()

@@ -62,14 +62,7 @@ class PublishedFile:
                 yield line, text.strip()
 
     def rows(self, *counts: int) -> Iterator[tuple[int, list[str]]]:
-        """Yield the rows of a CSV file without a header, with the numbers of their lines.
-
-        Args:
-            *counts: allowed numbers of fields.
-
-        Raises:
-            ManifestError: a row has another number of fields.
-        """
+        """Yield the rows of a CSV file without a header, with the numbers of their lines."""
         for line, row in self._csv():
             if len(row) not in counts:
                 allowed = " or ".join(map(str, counts))
@@ -77,14 +70,7 @@ class PublishedFile:
             yield line, row
 
     def table(self, needed: Seq[str]) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield the rows of a CSV file by the names of its header, with the numbers of their lines.
-
-        Args:
-            needed: required columns.
-
-        Raises:
-            ManifestError: a column is missing, or a row has another number of fields than the header.
-        """
+        """Yield the rows of a CSV file by the names of its header, with the numbers of their lines."""
         rows = self._csv()
         _, names = next(rows, (1, []))
         if lacking := [name for name in needed if name not in names]:
@@ -108,27 +94,14 @@ class PublishedFile:
             raise self.bad(reader.line_num, f"the line cannot be read ({error})") from error
 
     def json(self) -> Any:
-        """Return the file's content, parsed as JSON.
-
-        Raises:
-            ManifestError: the file is not JSON.
-        """
+        """Return the file's content, parsed as JSON."""
         try:
             return parse_json(self._text())
         except ValueError as error:
             raise ManifestError(f"the file is not JSON ({error})", source=self.path) from error
 
     def find(self, line: int, names: Seq[str], *, exact: bool = False) -> str | None:
-        """Return the path or URL of a video; None if it is missing and ``missing`` is "skip".
-
-        Args:
-            line: number of the line that names the video.
-            names: candidates, relative to the root; the first that exists is returned.
-            exact: whether names include the extension; otherwise any extension of a video matches.
-
-        Raises:
-            SourceNotFoundError: none of them exists, and ``missing`` is "raise".
-        """
+        """Return the path or URL of a video; None if it is missing and ``missing`` is "skip"."""
         if "://" in self._root:  # URLs are not looked up
             return f"{self._root}/{names[0]}" + ("" if exact else ".mp4")
         for name in names:
@@ -154,25 +127,12 @@ class PublishedFile:
         fields: Mapping[str, Any] | None = None,
         hint: str = "",
     ) -> Entry:
-        """Return the entry of a video.
-
-        Args:
-            line: number of the line that names the video.
-            name: path or URL.
-            label: the label, as :class:`LabelParser` returns it.
-            part: the range to use; None for the whole video.
-            fields: further values by name.
-            hint: a clause for messages, behind the line that names the video.
-        """
+        """Return the entry of a video."""
         key = name.removeprefix(f"{self._root}/")
         return Entry(name, key, label, part, f"It is named in line {line} of {self.path}{hint}", fields or {})
 
     def float(self, line: int, text: str) -> float:
-        """Return a field as a number.
-
-        Raises:
-            ManifestError: the field is not a finite number.
-        """
+        """Return a field as a number."""
         try:
             number = float(text)
         except ValueError:
@@ -209,12 +169,7 @@ class PublishedFile:
 
 
 def listing_of_files(files: Seq[PublishedFile], entries: Seq[Entry], labels: LabelParser) -> Listing:
-    """Return a listing of the entries, and warn of missing videos.
-
-    Raises:
-        SourceNotFoundError: all videos are missing.
-        ManifestError: the files name no video.
-    """
+    """Return a listing of the entries, and warn of missing videos."""
     lost = [name for file in files for name in file.lost]
     if lost and not entries:
         raise SourceNotFoundError(

@@ -90,11 +90,7 @@ class PublicDataset:
         return Cases(tuple(entries), labels)
 
     def checked(self) -> PublicDataset:
-        """Return the dataset itself, if it is complete.
-
-        Raises:
-            SourceNotFoundError: a file is missing.
-        """
+        """Return the dataset itself, if it is complete."""
         if self.missing or not self.files:
             what = f"{len(self.missing)} files are missing: {_several(self.missing)}"
             raise SourceNotFoundError(
@@ -129,13 +125,6 @@ def decathlon(folder: str | os.PathLike[str]) -> PublicDataset:
 
     Its ``dataset.json`` names the images, labels and classes, and their numbers. Images of several modalities, such as
     those of ``Task01_BrainTumour``, are series ``FDHWC``; ``Prepare(series_as_channels=True)`` makes them channels.
-
-    Args:
-        folder: the unpacked folder, which holds ``dataset.json``.
-
-    Raises:
-        SourceNotFoundError: the folder or its ``dataset.json`` does not exist.
-        ManifestError: ``dataset.json`` is not in the publisher's format.
     """
     root = _folder(folder)
     description = _description(root / "dataset.json")
@@ -170,14 +159,6 @@ def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> 
     """List IXI: brain MRI of healthy subjects, one file for each subject and modality, without labels.
 
     The modalities of a subject are on different grids: ``Prepare(align="first")`` resamples them to the first's.
-
-    Args:
-        folder: the folder of the unpacked archives, such as ``IXI-T1`` and ``IXI-T2``, or of all files.
-        modalities: required modalities of a case: "T1", "T2", "PD", "MRA"; in lower case, the names of its parts.
-
-    Raises:
-        SourceNotFoundError: the folder does not exist.
-        ParameterError: a modality is not one of these.
     """
     root = _folder(folder)
     wanted = check_list("modalities", modalities, "a list of names")
@@ -212,14 +193,6 @@ def nnunet_raw(folder: str | os.PathLike[str], *, regions: bool = False) -> Publ
     Its ``dataset.json`` names channels, labels and file endings. Images of one channel are the part ``image``, of
     several the names of the channels. Labels that are lists are regions, which overlap; ``ignore`` is the label of
     voxels without annotation.
-
-    Args:
-        folder: the folder, with ``dataset.json``, ``imagesTr`` and ``labelsTr``.
-        regions: whether ``label`` is a channel a region, as nnU-Net trains them; else the labels of the files.
-
-    Raises:
-        SourceNotFoundError: the folder or its ``dataset.json`` does not exist.
-        ManifestError: ``dataset.json`` is not in nnU-Net's format.
     """
     root = _folder(folder)
     description = _description(root / "dataset.json")
@@ -285,12 +258,6 @@ def nnunet_preprocessed(folder: str | os.PathLike[str]) -> PublicDataset:
 
     Images are z-scored, cropped and resampled; their channels are those of nnU-Net. Labels of -1 are outside of the
     image's foreground.
-
-    Args:
-        folder: the folder of a configuration, with ``case.b2nd``, ``case_seg.b2nd`` and ``case.pkl``.
-
-    Raises:
-        SourceNotFoundError: the folder does not exist.
     """
     root = _folder(folder)
     names = [name.removesuffix(".pkl") for name in _names(root) if name.endswith(".pkl")]
@@ -309,13 +276,6 @@ def brats(folder: str | os.PathLike[str], *, regions: bool = False) -> PublicDat
     Parts are the modalities by the names of their files: ``t1``, ``t1ce``, ``t2`` and ``flair``, or from 2023 on
     ``t1n``, ``t1c``, ``t2w`` and ``t2f``. Cases without labels are those for testing. Regions are the whole tumor, the
     tumor core and the enhancing tumor, whose label is 4, or from 2023 on 3.
-
-    Args:
-        folder: the folder of the folders.
-        regions: whether ``label`` is a channel a region: WT, TC, ET; else the labels of the files.
-
-    Raises:
-        SourceNotFoundError: the folder does not exist.
     """
     root = _folder(folder)
     cases: list[dict[str, str]] = []
@@ -363,11 +323,6 @@ def bids(
             several.
         labels: likewise, of labels, which are looked for in ``derivatives``, too. The part is named ``label`` for
             :func:`seqpipe.volumes`, or its name is given as ``cases(…, label_names=…)``.
-
-    Raises:
-        SourceNotFoundError: the folder does not exist.
-        ManifestError: several files of a session are the same part.
-        ParameterError: no part is named.
     """
     root = _folder(folder)
     queries = {**dict(images), **dict(labels or {})}

@@ -104,12 +104,7 @@ class RobotFiles:
         return tuple(name for name, one in self.features.items() if one["dtype"] == "video")
 
     def chosen_cameras(self, cameras: Iterable[str] | None) -> tuple[str, ...]:
-        """Return the cameras to read, in the order of the data set.
-
-        Raises:
-            ParameterError: one of them does not exist.
-            UnreadableSourceError: one of them is stored as images or as depth.
-        """
+        """Return the cameras to read, in the order of the data set."""
         images = {name for name, one in self.features.items() if one["dtype"] == "image"}
         known = tuple(name for name in self.features if name in images or name in self.cameras)
         chosen = known if cameras is None else _names(cameras)
@@ -132,11 +127,7 @@ class RobotFiles:
         return tuple(name for name in known if name in chosen)
 
     def chosen_episodes(self, episodes: Iterable[int] | None) -> tuple[int, ...]:
-        """Return the numbers of the episodes to read, ascending.
-
-        Raises:
-            ParameterError: one of them does not exist, or there is none.
-        """
+        """Return the numbers of the episodes to read, ascending."""
         known = sorted(self.episodes)
         if episodes is None:
             return tuple(known)
@@ -158,12 +149,7 @@ class RobotFiles:
         return self._path("data_path", episode, "data", {})
 
     def footage(self, episode: int, camera: str) -> Footage:
-        """Return where the frames of an episode are.
-
-        Raises:
-            SourceNotFoundError: the file does not exist.
-            ManifestError: the table of episodes does not tell.
-        """
+        """Return where the frames of an episode are."""
         path = self._path("video_path", episode, f"videos/{camera}", {"video_key": camera})
         if not path.is_file():
             raise SourceNotFoundError(
@@ -256,12 +242,7 @@ class RobotFiles:
 
 
 def read_frames(files: RobotFiles, episodes: Seq[int], cameras: Seq[str]) -> RobotFrames:
-    """Read the columns of episodes, and where their frames are.
-
-    Raises:
-        SourceNotFoundError: a file does not exist.
-        ManifestError: a file has not the columns or rows that the metadata tell.
-    """
+    """Read the columns of episodes, and where their frames are."""
     wanted = {name: one for name, one in files.features.items() if _is_column(one)}
     wanted |= {name: {"dtype": "int64", "shape": [1]} for name in _NEEDED if name not in wanted}
     by_path: dict[Path, list[int]] = {}

@@ -126,11 +126,7 @@ class Selection:
         return self.catalog.samples * self.repeats
 
     def sample(self, index: int, epoch: int) -> SampleRequest:
-        """Return one sample of an epoch by its index within the dataset, which does not depend on rank and order.
-
-        Raises:
-            SourceError: the sampler needs timestamps, and the video's index is unreadable by now or has changed.
-        """
+        """Return one sample of an epoch by its index within the dataset, which does not depend on rank and order."""
         catalog = self.catalog
         video, name, label = self._video(index)
         end_s = float(catalog.end_s[video])

@@ -109,16 +109,7 @@ class VideoSurvey:
     _too_still: int = 0
 
     def catalog(self, listing: Listing, engine: Engine) -> Catalog:
-        """Return the videos that have samples.
-
-        Args:
-            listing: the videos.
-            engine: engine whose threads build missing indexes.
-
-        Raises:
-            SourceError: a video is unusable, and ``on_error`` is "raise"; or all videos are.
-            ParameterError: the crop exceeds a video's frames, and ``on_error`` is "raise"; or all videos are too short.
-        """
+        """Return the videos that have samples."""
         entries = listing.entries
         positions: dict[str, list[int]] = {}
         for position, entry in enumerate(entries):
@@ -246,9 +237,6 @@ class VideoSurvey:
         """Return the usable frames and the number of samples of an entry.
 
         Results are cached by frame count, range, and clock if the sampler needs it, unless the sampler needs motion.
-
-        Raises:
-            FrameRangeError: the entry's range is not in the video.
         """
         part, motion = entry.part, None if self.motion is None else self.motion.of(entry.name)
         by_time = self._by_time(part)
@@ -269,11 +257,7 @@ class VideoSurvey:
         return use
 
     def _length(self, span: Span, samples: int) -> int:
-        """Return the number of frames of each sample of a span.
-
-        Raises:
-            FrameRangeError: there are more than ``max_frames``.
-        """
+        """Return the number of frames of each sample of a span."""
         length = self.sampler.length
         if length is None:
             length = len(self.sampler.clip(span, 0)) if samples else 0
@@ -286,11 +270,7 @@ class VideoSurvey:
         return length
 
     def _shape(self, facts: Facts) -> int:
-        """Return the index into the distinct output shapes for a video.
-
-        Raises:
-            ParameterError: the crop exceeds the video's frames.
-        """
+        """Return the index into the distinct output shapes for a video."""
         if facts.geometry not in self._shape_of:
             shape = self.output.frame_shape(facts)
             self._shape_of[facts.geometry] = self._shapes.setdefault(shape, len(self._shapes))

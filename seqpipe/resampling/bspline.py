@@ -17,11 +17,7 @@ _POLE: Final = 3.0**0.5 - 2.0
 
 
 def weights(offset: FloatArray) -> FloatArray:
-    """Return the weights of the four coefficients around a position, in a new last axis.
-
-    Args:
-        offset: distance of the position from the second coefficient, from 0 to 1.
-    """
+    """Return the weights of the four coefficients around a position, in a new last axis."""
     rest = 1 - offset
     cubics = [rest**3, 3 * offset**3 - 6 * offset**2 + 4, 3 * rest**3 - 6 * rest**2 + 4, offset**3]
     result: FloatArray = np.stack(cubics, axis=-1) / 6
@@ -37,12 +33,7 @@ def slopes(offset: FloatArray) -> FloatArray:
 
 
 def coefficients(volume: Array, fill_value: float | None) -> Array:
-    """Return the spline's coefficients, float64, with :data:`PAD` more at each border.
-
-    Args:
-        volume: ``(D, H, W, C)`` of any real dtype, NumPy or CuPy.
-        fill_value: value outside of the volume; None repeats the edge.
-    """
+    """Return the spline's coefficients, float64, with :data:`PAD` more at each border."""
     xp, sides = namespace(volume), [(PAD, PAD)] * 3 + [(0, 0)]
     wide = volume.astype(np.float64)
     padded = (

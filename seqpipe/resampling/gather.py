@@ -307,14 +307,7 @@ def _slice(indices: npt.NDArray[np.int64], step: int) -> slice:
 
 
 def work_row(job: Gather, out: Array, lattice: int = 0, method: int = 0) -> bytes:
-    """Describe a gather for C and kernels: ``struct work`` of ``gather.c``.
-
-    Args:
-        job: the gather, of a dtype that they support.
-        out: the result to write.
-        lattice: address of the field's control displacements where the volume is, if that is not main memory.
-        method: how C computes it; see :func:`_method`.
-    """
+    """Describe a gather for C and kernels: ``struct work`` of ``gather.c``."""
     volume, mapping, interpolation, fill, positions, _ = job
     field = mapping.lattice if positions is None else None
     width = volume.dtype.itemsize

@@ -39,13 +39,7 @@ class KernelForm(NamedTuple):
 
 
 def launch_gathers(device: KernelDevice, jobs: Seq[tuple[KernelForm, Extent, bytes]], like: Any) -> None:
-    """Start gathers, in one launch for each form of the kernel.
-
-    Args:
-        device: device of the kernels.
-        jobs: form, size of the result, and description of each; see :func:`.gather.work_row`.
-        like: an array in the memory that tables are put into.
-    """
+    """Start gathers, in one launch for each form of the kernel."""
     forms: dict[KernelForm, tuple[list[bytes], list[Extent]]] = {}
     for form, size, row in jobs:
         rows, sizes = forms.setdefault(form, ([], []))
@@ -79,11 +73,7 @@ def mapping_form(mapping: Mapping3) -> int:
 
 
 def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) -> tuple[Any, list[int]]:
-    """Start to draw the control points of fields, in one launch.
-
-    Returns:
-        The memory of all, float32, and the address at which each begins.
-    """
+    """Start to draw the control points of fields, in one launch."""
     counts = [math.prod(field.nodes) * 3 for field in fields]
     every = namespace(like).empty(sum(counts), np.float32)
     addresses = [address_of(every) + 4 * before for before in accumulate(counts[:-1], initial=0)]

@@ -175,13 +175,7 @@ class BucketPlan:
 
 
 def bucketed(order: IntArray, buckets: Buckets, *, drop: bool = False) -> BucketPlan:
-    """Return the batches of samples in an order.
-
-    Args:
-        order: the samples of the epoch in order.
-        buckets: their buckets.
-        drop: whether to leave out incomplete batches.
-    """
+    """Return the batches of samples in an order."""
     numbers = buckets.numbers[order]
     by_bucket = np.argsort(numbers, kind="stable")
     sorted_numbers = numbers[by_bucket]

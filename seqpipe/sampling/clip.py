@@ -130,28 +130,13 @@ def draw_clip(sampler: Sampler, span: Span, k: int, *, seed: int, epoch: int, in
 
     Random samplers draw from a stream that is keyed by (seed, "clips", epoch, index), so that a sample is the same on
     every rank, in every thread and in batches of any size. Nothing else in a dataset is random but its order.
-
-    Args:
-        sampler: sampler of the dataset.
-        span: the usable frames of the sample's video.
-        k: number of the sample within its video, from 0.
-        seed: the user's seed.
-        epoch: the epoch, from 0.
-        index: index of the sample in the dataset, from 0.
-
-    Raises:
-        ParameterError: ``k`` is out of range.
     """
     rng = stream(seed, "clips", epoch, index) if sampler.is_random else None
     return sampler.clip(span, k, rng)
 
 
 def check_sample(sampler: Sampler, span: Span, k: int) -> None:
-    """Check the number of a sample.
-
-    Raises:
-        ParameterError: the span has no sample ``k``.
-    """
+    """Check the number of a sample."""
     count = sampler.count(span)
     if not 0 <= k < count:
         fact = f"sample {k} does not exist in frames {span.first} to {span.end} with {sampler!r}"
@@ -159,16 +144,7 @@ def check_sample(sampler: Sampler, span: Span, k: int) -> None:
 
 
 def padded(real: IntArray, length: int, mode: PadMode) -> FrameClip:
-    """Return a clip of ``length`` positions, padded at the end as by ``numpy.pad``.
-
-    Args:
-        real: the frames of the first positions, at least one, at most ``length``.
-        length: number of positions of the clip.
-        mode: padding mode, see :mod:`seqpipe.core.padding`; "constant" marks positions by -1.
-
-    Raises:
-        ParameterError: frames are missing and the mode is "none".
-    """
+    """Return a clip of ``length`` positions, padded at the end as by ``numpy.pad``."""
     have = len(real)
     if have == length:
         return FrameClip.whole(real.copy())

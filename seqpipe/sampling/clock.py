@@ -121,11 +121,7 @@ def rate_tolerance_s(span: Span) -> float:
 
 
 def clock_of(span: Span) -> FloatArray:
-    """Return the timestamps of all frames of the span's video.
-
-    Raises:
-        ParameterError: the span has no timestamps or no frames.
-    """
+    """Return the timestamps of all frames of the span's video."""
     if span.timestamps is None or not len(span):
         missing = "no timestamps" if span.timestamps is None else "no frames"
         raise ParameterError(

@@ -338,16 +338,7 @@ def substitutes(seed: int, epoch: int, index: int, size: int) -> IntArray:
 
 
 def distinct(candidates: IntArray, files: IntArray, lost: int) -> IntArray:
-    """Return candidates in the order in which they are tried.
-
-    Args:
-        candidates: samples.
-        files: number of each one's file.
-        lost: number of the file that cannot be read.
-
-    Returns:
-        First one sample of each other file, then the rest; at most sixteen.
-    """
+    """Return candidates in the order in which they are tried."""
     first = np.zeros(len(candidates), dtype=np.bool_)
     first[np.unique(files, return_index=True)[1]] = True
     first &= files != lost
@@ -366,11 +357,5 @@ def joined_history(pairs: Seq[Seq[int]]) -> History:
 
 
 def patch_draws(seed: int, epoch: int, index: int) -> FloatArray:
-    """Return the random numbers in [0, 1) that determine a patch's position: two choices, a voxel, and three starts.
-
-    Args:
-        seed: the user's seed.
-        epoch: the epoch.
-        index: index of the patch in the dataset.
-    """
+    """Return the random numbers in [0, 1) that determine a patch's position: two choices, a voxel, and three starts."""
     return stream(seed, "patches", epoch, index).random(_PATCH_DRAWS)

@@ -126,11 +126,7 @@ EPOCH: Final = Param(name="epoch", doc="The number of the epoch, from 0", lo=0, 
 
 
 def check_shard(shard: tuple[int, int]) -> tuple[int, int]:
-    """Return the shard ``(rank, world)`` as two ints.
-
-    Raises:
-        ParameterError: the shard is not a pair of whole numbers with ``0 <= rank < world``.
-    """
+    """Return the shard ``(rank, world)`` as two ints."""
     allowed = "(rank, world), two whole numbers with 0 <= rank < world"
     try:
         rank, world = (Param(name="shard", doc="").check(part) for part in shard)

@@ -88,12 +88,7 @@ def uniform(span: Span, count: int) -> IntArray:
 
 
 def linspace(span: Span, count: int) -> IntArray:
-    """Return frames at equal distances from the first to the last of a span: ``np.linspace``, halves rounded up.
-
-    Args:
-        span: at least one frame; frames repeat if it has fewer than ``count``.
-        count: number of frames; 1 gives the first one.
-    """
+    """Return frames at equal distances from the first to the last of a span: ``np.linspace``, halves rounded up."""
     distances = max(count - 1, 1)
     return span.first + (2 * np.arange(count, dtype=np.int64) * (len(span) - 1) + distances) // (
         2 * distances

@@ -23,16 +23,6 @@ def split_groups(
 
     Groups are sorted by a hash of (seed, name, group) and fill one part after the other. A group across a border goes
     to the part that contains its middle.
-
-    Args:
-        groups: group of each item; all items of a group are in one part.
-        strata: stratum of each item, such as its class; each stratum is divided separately.
-        shares: fraction of the items in each part.
-        seed: seed of the order.
-        name: name of the split; splits of different names are independent.
-
-    Raises:
-        ParameterError: shares are not positive or add up to more than 1; or a group has items of several strata.
     """
     if not shares or not all(0 < share <= 1 for share in shares) or sum(shares) > 1 + 1e-9:
         raise ParameterError(
@@ -62,11 +52,6 @@ def balanced_items(groups: Seq[str], keys: Seq[str], seed: int) -> IntArray:
     """Return the numbers of all items, followed by repetitions until every group has as many as the largest.
 
     Each item of a group occurs equally often, give or take one; a hash of (seed, key) decides who occurs once more.
-
-    Args:
-        groups: group of each item.
-        keys: key of each item.
-        seed: seed of the choice.
     """
     seed = SEED.check(seed)
     members: dict[str, list[int]] = {}

@@ -268,11 +268,7 @@ def _fitting(span: Span, sequence_length: int, stride: int) -> int:
 
 
 def require_rng(rng: np.random.Generator | None) -> np.random.Generator:
-    """Return the generator.
-
-    Raises:
-        ParameterError: the generator is None.
-    """
+    """Return the generator."""
     if rng is None:
         raise ParameterError(
             "rng=None is not valid for a random sampler", advice="Pass seqpipe.random.stream(...)"

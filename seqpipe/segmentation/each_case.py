@@ -32,19 +32,7 @@ def each_case(
     progress: Progress | None = None,
     on_error: CaseErrors = "raise",
 ) -> Iterator[tuple[Case, ResultT | SeqpipeError]]:
-    """Yield each case with the result of a call on it, or with its error.
-
-    Args:
-        cases: the cases.
-        call: what is done with a case.
-        workers: number of threads, each with a case in memory; by default one for each core.
-        progress: called with the number of cases that are done, and of all.
-        on_error: "raise", or "skip" to yield errors.
-
-    Raises:
-        SeqpipeError: a case fails and ``on_error`` is "raise"; or every case fails.
-        ParameterError: there is no case, or an argument is out of bounds.
-    """
+    """Yield each case with the result of a call on it, or with its error."""
     policy = _ON_ERROR.check(on_error)
     count = len(os.sched_getaffinity(0)) if workers is None else _WORKERS.check(workers)
     if not len(cases):

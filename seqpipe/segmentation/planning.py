@@ -60,10 +60,6 @@ def target_spacing(spacings: Seq[Seq[float]], shapes: Seq[Seq[int]]) -> tuple[fl
 
     It is the median; along an axis that is three times coarser than the others and has three times fewer voxels, it is
     the 10th percentile, but not less than the others'.
-
-    Args:
-        spacings: spacing of each volume in mm.
-        shapes: slices, rows and columns of each.
     """
     every = np.array(spacings, dtype=np.float64)
     target, size = np.median(every, axis=0), np.median(np.array(shapes, dtype=np.float64), axis=0)
@@ -80,15 +76,7 @@ def target_spacing(spacings: Seq[Seq[float]], shapes: Seq[Seq[int]]) -> tuple[fl
 def planned(
     spacing: Seq[float], median_shape: Seq[float], cases: int, *, classes: int, gpu_gib: float = 8.0
 ) -> NetworkPlan:
-    """Return the plan for volumes of a spacing and median shape.
-
-    Args:
-        spacing: spacing of slices, rows and columns in mm.
-        median_shape: median shape of the resampled volumes.
-        cases: number of volumes.
-        classes: number of classes, with the background.
-        gpu_gib: memory of the GPU.
-    """
+    """Return the plan for volumes of a spacing and median shape."""
     shape = np.array(median_shape, dtype=np.float64)
     finer = 1 / np.array(spacing, dtype=np.float64)
     start = np.rint(finer * (_START_SIDE**3 / finer.prod()) ** (1 / 3))

@@ -64,11 +64,7 @@ class FeedSource:
         return iter(iterable)
 
     def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:  # noqa: ARG002  it has no samples by index
-        """Raise: items have no index.
-
-        Raises:
-            ParameterError: always.
-        """
+        """Raise: items have no index."""
         raise ParameterError("feed() is read from front to back", advice="Use items() for access by index")
 
     def begin(self, plan: ReadPlan, *, stack: bool = True) -> Any:
@@ -192,11 +188,7 @@ class _Fed(BatchSource):
         """Nothing: :meth:`go_to` opens the iterable anew."""
 
     def go_to(self, epoch: int, position: int, state: Any = None) -> None:
-        """See :class:`BatchSource`.
-
-        Raises:
-            StateError: the iterable has no state, and ``on_resume`` is "refuse".
-        """
+        """See :class:`BatchSource`."""
         fresh = self._items is None and not self._started
         if position and state is None and self.feed.on_resume == "refuse" and fresh:
             raise StateError(

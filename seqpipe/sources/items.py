@@ -81,11 +81,7 @@ class ItemSource:
         return indices, [self.pool.submit(self.get, index) for index in indices], pool
 
     def finish(self, work: Any) -> ReadResult:
-        """See :class:`seqpipe.dataset.source.SampleSource`.
-
-        Raises:
-            Exception: the user's own error.
-        """
+        """See :class:`seqpipe.dataset.source.SampleSource`."""
         indices, futures, pool = work
         if pool is not self.pool.get():  # closed, or a forked process
             indices, futures, _ = self.begin(ReadPlan(0, np.array(indices, np.int64)))
@@ -225,16 +221,7 @@ def declared(kinds: Kinds) -> dict[str, Type]:
 
 
 def as_parts(item: Any, kinds: Kinds, index: int) -> dict[str, Any]:
-    """Return an item as parts by name.
-
-    Args:
-        item: what the user's code returned.
-        kinds: kind or layout of parts by name.
-        index: index of the item.
-
-    Raises:
-        ParameterError: a value does not fit its kind.
-    """
+    """Return an item as parts by name."""
     if isinstance(item, Mapping):
         values = {str(name): value for name, value in item.items()}
     elif isinstance(item, tuple):

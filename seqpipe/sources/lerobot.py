@@ -395,11 +395,7 @@ def lerobot(
 def _offsets(
     files: RobotFiles, deltas: Any, cameras: tuple[str, ...], tolerance_s: float
 ) -> dict[str, IntArray]:
-    """Return distances in frames by name.
-
-    Raises:
-        ParameterError: a name does not exist, or a time is no multiple of the frame's duration.
-    """
+    """Return distances in frames by name."""
     if not isinstance(deltas, Mapping | None):
         raise ParameterError(
             f"delta_timestamps is {described_type(deltas)}", allowed="names → lists of seconds"
@@ -441,12 +437,7 @@ class _Survey:
     indexes: IndexOptions
 
     def camera(self, name: str, engine: Engine) -> _Camera:
-        """Return the frames of a camera, after indexing its files on the engine's threads.
-
-        Raises:
-            SourceError: a file cannot be opened.
-            UnreadableSourceError: a file ends before the table tells.
-        """
+        """Return the frames of a camera, after indexing its files on the engine's threads."""
         table = self.table
         by_path: dict[str, list[int]] = {}
         for episode, footage in enumerate(table.footage[name]):

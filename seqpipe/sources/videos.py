@@ -436,11 +436,7 @@ class _Sampling:
 
 
 def _sampler_of(take: VideoTake) -> Sampler:
-    """Return what selects the frames of samples.
-
-    Raises:
-        ParameterError: a field is out of bounds, or fields exclude one another.
-    """
+    """Return what selects the frames of samples."""
     if isinstance(take, Spread):
         return QwenFrames(fps=take.fps, min_count=take.min_count, max_count=take.max_count)
     if isinstance(take, Whole):

@@ -48,13 +48,7 @@ class CropHead:
 
     @classmethod
     def split(cls, chain: Chain, how: str, reason: str) -> Split:
-        """Divide a chain into its leading crops and the rest.
-
-        Args:
-            chain: the chain.
-            how: what is read of crops.
-            reason: why none can be part of reading; "" if they can.
-        """
+        """Divide a chain into its leading crops and the rest."""
         first = chain.passes()[0]
         together = first.groups()[0] if isinstance(first, VolumeChain) else ()
         count = 0
@@ -176,12 +170,7 @@ class PatchSource:
         return self.selection.facts
 
     def absorb(self, chain: Chain, fuse: Fuse) -> Split:
-        """Divide a chain into leading crops, whose voxels alone are read, and the rest.
-
-        Args:
-            chain: the first operators of a data set.
-            fuse: "none" if nothing may be part of reading.
-        """
+        """Divide a chain into leading crops, whose voxels alone are read, and the rest."""
         take, prepare = self.selection.rules.take, self.selection.rules.prepare
         reason = "fuse='none'" if fuse == "none" else ""
         if prepare.spacing_mm is not None or prepare.align != "none":

@@ -152,11 +152,7 @@ class TensorBatches(TakesTurns, torch.utils.data.IterableDataset):  # type: igno
         return _Tensors(self, epoch, in_worker=info is not None)
 
     def _turn(self) -> tuple[int, int]:
-        """Return the number of this worker, and the number of workers.
-
-        Raises:
-            BackendError: this is a worker process, and the data set or the tensors use a GPU or pinned memory.
-        """
+        """Return the number of this worker, and the number of workers."""
         info = torch.utils.data.get_worker_info()
         if info is None:
             return 0, 1

@@ -34,11 +34,7 @@ class EpochChoice:
         self._write(*choice)
 
     def publish(self, epoch: int, history: History) -> None:
-        """Store a choice; running workers find it at their next ``iter()``.
-
-        Raises:
-            StateError: the history is too long.
-        """
+        """Store a choice; running workers find it at their next ``iter()``."""
         if self._pid != os.getpid():  # forked: the memory is that of the process that this one comes from
             self._own()
         self._write(epoch, history)
@@ -51,11 +47,7 @@ class EpochChoice:
         self._cells.copy_(torch.tensor([epoch, len(text), -1, int(self._cells[3]) + 1]))
 
     def chosen(self, pass_seed: int) -> tuple[int, History]:
-        """Return epoch and history for a pass over the data; later passes of the same choice read the whole epoch.
-
-        Args:
-            pass_seed: a number that the workers of one pass have in common, and persistent workers in all passes.
-        """
+        """Return epoch and history for a pass over the data; later passes of the same choice read the whole epoch."""
         epoch, length, used, number = self._cells.tolist()
         if used not in (-1, pass_seed) or self._used == number:
             return epoch, ()

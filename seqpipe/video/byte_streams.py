@@ -124,11 +124,7 @@ class PeekableBytes:
         return data
 
     def check_interrupt(self) -> None:
-        """Raise the interrupt that ended reading, if any.
-
-        Raises:
-            KeyboardInterrupt: an interrupt ended reading.
-        """
+        """Raise the interrupt that ended reading, if any."""
         if self._interrupt is not None:
             raise self._interrupt
 
@@ -183,11 +179,7 @@ def open_bytes(source: Streamed, timeouts: ReadTimeouts, stack: ExitStack) -> An
 
 
 def seekable_if_needed(stream: PeekableBytes, source: Source) -> Any:
-    """Read an MP4 whose index follows its data into memory, since it requires seeking; return others unchanged.
-
-    Raises:
-        UnreadableSourceError: the stream requires seeking and is too large for memory.
-    """
+    """Read an MP4 whose index follows its data into memory, since it requires seeking; return others unchanged."""
     behind = data_before_index(stream.peek())
     if not behind:
         return stream

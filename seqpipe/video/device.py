@@ -50,12 +50,7 @@ class Device:
 
 
 def parse_device(name: str) -> Device:
-    """Parse a device name: "cpu", "cuda", "cuda:1"; "auto" is the first GPU if it is usable, else the CPU.
-
-    Raises:
-        ParameterError: the name is not that of a device.
-        BackendError: the GPU does not exist, or the software needed to use it is missing.
-    """
+    """Parse a device name: "cpu", "cuda", "cuda:1"; "auto" is the first GPU if it is usable, else the CPU."""
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
         raise ParameterError(f"device={name!r} is unknown", allowed="'cpu', 'cuda', 'cuda:N', 'auto'")
@@ -71,12 +66,7 @@ def parse_device(name: str) -> Device:
 
 
 def parse_devices(name: str) -> tuple[Device, ...]:
-    """Parse a device name as :func:`parse_device` does; "cuda:all" additionally stands for all visible GPUs.
-
-    Raises:
-        ParameterError: the name is not that of a device.
-        BackendError: the GPU does not exist, or the software needed to use it is missing.
-    """
+    """Parse a device name as :func:`parse_device` does; "cuda:all" additionally stands for all visible GPUs."""
     if name != "cuda:all":
         try:
             return (parse_device(name),)

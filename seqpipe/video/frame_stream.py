@@ -235,11 +235,7 @@ class FrameStream:
         return [b"" for _ in ranges] if is_address(name) else open_source(name).read(ranges)
 
     def frames(self) -> Iterator[StreamFrame]:
-        """Iterate over the frames in presentation order.
-
-        Raises:
-            DamagedSourceError: a frame cannot be decoded.
-        """
+        """Iterate over the frames in presentation order."""
         numbering = self._numbering
         for number, packet in enumerate(self._begun(self._ahead())):
             self._pending[number] = packet

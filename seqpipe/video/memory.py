@@ -19,11 +19,7 @@ _CHECKED_FROM_BYTES: Final = 1 << 28
 
 
 def device_bytes(device: Device) -> int:
-    """Return a device's total memory in bytes, free or not; for the CPU at most the container's (cgroup) limit.
-
-    Raises:
-        BackendError: CuPy is missing or does not fit the driver.
-    """
+    """Return a device's total memory in bytes, free or not; for the CPU at most the container's (cgroup) limit."""
     if device.kind == "cuda":
         from .cuda.memory import total_bytes
 
@@ -32,11 +28,7 @@ def device_bytes(device: Device) -> int:
 
 
 def host_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Allocate an uninitialized array in main memory.
-
-    Raises:
-        DeviceMemoryError: the array is larger than main memory. Linux would overcommit and later kill the process.
-    """
+    """Allocate an uninitialized array in main memory."""
     size = math.prod(shape) * dtype.itemsize
     if size < _CHECKED_FROM_BYTES or size <= main_memory_bytes():
         try:

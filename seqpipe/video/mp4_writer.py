@@ -26,12 +26,6 @@ def write_mp4(file: BinaryIO, sequences: Iterable[Sequence]) -> int:
         file: the file, whose position is at its end afterwards.
         sequences: consecutive sequences ``FHWC`` of uint8 RGB with timestamps, all of one size. An odd last row or
             column is repeated, as 4:2:0 video has even sides.
-
-    Returns:
-        The number of frames.
-
-    Raises:
-        OutputError: there are no frames.
     """
     count, first_s, last = 0, 0.0, -1
     with av.open(file, "w", format="mp4") as container:

@@ -268,16 +268,7 @@ class Facts(NamedTuple):
 
     @classmethod
     def from_header(cls, info: dict[str, Any], clock: list[int] | None) -> Facts:
-        """Return the facts stored in an index file's header.
-
-        Args:
-            info: result of :meth:`seqpipe.video.probe.info.StreamInfo.to_json`.
-            clock: result of :func:`clock_of`.
-
-        Raises:
-            KeyError: a field is missing.
-            ValueError: the time base cannot be read.
-        """
+        """Return the facts stored in an index file's header."""
         sides = info["width"], info["height"]
         picture = (info["frame_count"] or 0, *sides, info["rotation_degrees"], info["flipped"])
         if clock is None:

@@ -195,17 +195,7 @@ class FirstFrame(NamedTuple):
 
 @contextlib.contextmanager
 def first_pass(source: Source, *, output: OutputSpec, threads: int = 1) -> Iterator[FirstPass]:
-    """Start a first pass over a video.
-
-    Args:
-        source: the video.
-        output: color, dtype and geometry of the pixels.
-        threads: number of decoding threads.
-
-    Raises:
-        UnreadableSourceError: the file is not a video that can be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Start a first pass over a video."""
     with open_container(source) as container:
         with parsing(source):
             video = FirstPass(source, Scan(source, container), output, threads)
@@ -239,11 +229,7 @@ class FirstPass:
         self._count, self._last = 0, -(1 << 63)
 
     def frames(self) -> Iterator[FirstFrame]:
-        """Yield frames from the first one on, up to the last one or the first whose number or time is uncertain.
-
-        Raises:
-            SourceError: the source cannot be read.
-        """
+        """Yield frames from the first one on, up to the last one or the first whose number or time is uncertain."""
         if self.info.container in _WITHOUT_PTS:
             return
         with parsing(self._source):

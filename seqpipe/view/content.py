@@ -119,16 +119,7 @@ class PanelBuilder:
             )
 
     def panels(self, one: Any, label: Any = None, title: str = "") -> list[PagePanel]:
-        """Build the panels of one value.
-
-        Args:
-            one: a value that :func:`show` accepts.
-            label: its labels.
-            title: title of the panels; by default the source.
-
-        Raises:
-            ParameterError: the value cannot be shown.
-        """
+        """Build the panels of one value."""
         if isinstance(one, Mapping):
             return self._sample_panels(one, label, title)
         with ExitStack() as opened:

@@ -84,10 +84,6 @@ def level_values(values: npt.NDArray[Any], window: tuple[float, float]) -> Float
 
     Integers of at most 256 distinct values get one level each. Otherwise three quarters of the levels are spaced evenly
     inside the window, the rest outside of it.
-
-    Args:
-        values: voxels of the volume.
-        window: lower and upper end of the initial display range.
     """
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     if not finite.size:
@@ -112,12 +108,7 @@ def level_values(values: npt.NDArray[Any], window: tuple[float, float]) -> Float
 
 
 def quantize(values: npt.NDArray[Any], levels: FloatArray) -> Pixels:
-    """Quantize values to the index of the nearest level; NaN becomes 0.
-
-    Args:
-        values: values of any shape.
-        levels: values of the levels, ascending.
-    """
+    """Quantize values to the index of the nearest level; NaN becomes 0."""
     middles = ((levels[1:] + levels[:-1]) / 2).astype(
         np.float32 if values.dtype.itemsize <= 4 else np.float64
     )
@@ -128,12 +119,7 @@ def quantize(values: npt.NDArray[Any], levels: FloatArray) -> Pixels:
 
 
 def downsample_mean(values: npt.NDArray[Any], size: Seq[int]) -> npt.NDArray[Any]:
-    """Downsample a volume ``DHWC`` over the same extent by area averaging, to float32.
-
-    Args:
-        values: voxels of any real type.
-        size: D, H and W of the result, none larger than before.
-    """
+    """Downsample a volume ``DHWC`` over the same extent by area averaging, to float32."""
     import cv2
 
     depth, height, width, channels = values.shape
@@ -164,12 +150,7 @@ def downsample_nearest(values: npt.NDArray[Any], size: Seq[int]) -> npt.NDArray[
 
 
 def mosaic(levels: Pixels, columns: int) -> Pixels:
-    """Arrange the slices of a volume ``DHW`` or ``DHWC`` in a grid, padded with 0.
-
-    Args:
-        levels: the volume.
-        columns: number of slices in a row.
-    """
+    """Arrange the slices of a volume ``DHW`` or ``DHWC`` in a grid, padded with 0."""
     depth, height, width = levels.shape[:3]
     rows = math.ceil(depth / columns)
     sheet = np.zeros((rows * columns, *levels.shape[1:]), np.uint8)

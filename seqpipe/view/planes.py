@@ -48,11 +48,7 @@ _STORED: Final = (
 
 
 def one_volume(sequence: Sequence, time: int = 0) -> Sequence:
-    """Convert a volume, or one volume of a series, to ``DHWC`` in main memory, with intensity scaling applied.
-
-    Raises:
-        ParameterError: the series has no volume ``time``.
-    """
+    """Convert a volume, or one volume of a series, to ``DHWC`` in main memory, with intensity scaling applied."""
     data = to_numpy(sequence.data)
     layout = sequence.layout
     if layout == "FDHWC":
@@ -81,22 +77,7 @@ def volume_panel(
     max_voxels: int = 1 << 22,
     **more: Any,
 ) -> PagePanel:
-    """Build the panel of a volume.
-
-    Args:
-        title: heading of the panel.
-        image: ``DHWC``, scaled; see :func:`one_volume`.
-        label: a class number for each voxel, on any grid in the same space.
-        names: names of classes, by class number.
-        window: lower and upper end of the initial display range; by default the file's window, otherwise percentiles.
-        info: properties of the file.
-        marks: points and boxes in voxels or mm, by name.
-        max_voxels: largest number of voxels of the page.
-        **more: facts, notes, history and group of the panel.
-
-    Raises:
-        ParameterError: the labels are not labels, or cannot be resampled to the image's grid.
-    """
+    """Build the panel of a volume."""
     notes = list(more.pop("notes", ()))
     values, affine = _reoriented(image)
     spacing = image.spacing_mm and replace(image, data=values, affine=affine).spacing_mm

@@ -40,20 +40,7 @@ def clip_panel(
     frames: int = 24,
     **more: Any,
 ) -> PagePanel:
-    """Build the panel of a clip or an image.
-
-    Args:
-        title: heading of the panel.
-        clip: frames in any layout without depth.
-        label: masks of as many frames, or one for all.
-        names: names of classes, by class number.
-        marks: points and boxes in pixels, by name.
-        frames: number of frames shown.
-        **more: facts, notes, history and group of the panel.
-
-    Raises:
-        ParameterError: masks do not fit the frames.
-    """
+    """Build the panel of a clip or an image."""
     array = _frames_of(clip)
     indices = spread(len(array), frames)
     if len(indices) < len(array):
@@ -95,17 +82,7 @@ def frames_panel(
     drawings: Seq[str] | None = None,
     **more: Any,
 ) -> PagePanel:
-    """Build the panel of some frames.
-
-    Args:
-        title: heading of the panel.
-        pictures: RGB images of the frames.
-        numbers: frame numbers.
-        times: timestamps in seconds, None or NaN if unknown.
-        masks: RGBA masks, one for each frame.
-        drawings: SVG elements in pixels, one string for each frame.
-        **more: facts, notes, history, classes and group of the panel.
-    """
+    """Build the panel of some frames."""
     figures = [
         _figure(
             picture,

@@ -149,11 +149,7 @@ class VolumeInfo:
 
 
 def checked_shape(shape: tuple[int, ...], source: str) -> tuple[int, ...]:
-    """Return the shape that a header states, if it is valid.
-
-    Raises:
-        UnreadableSourceError: an axis has 0 voxels, or 2³¹ or more.
-    """
+    """Return the shape that a header states, if it is valid."""
     if any(not 1 <= size < _MOST_AXIS for size in shape):
         raise UnreadableSourceError(
             f"the header states the shape {'×'.join(map(str, shape))}",
@@ -165,11 +161,7 @@ def checked_shape(shape: tuple[int, ...], source: str) -> tuple[int, ...]:
 
 
 def checked_affine(affine: FloatArray, source: str) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return the affine that a header states, with zero columns replaced by 1 mm, and notes on the replacement.
-
-    Raises:
-        UnreadableSourceError: a value is NaN, infinite or too large, or the matrix is singular.
-    """
+    """Return the affine that a header states, with zero columns replaced by 1 mm, and notes on the replacement."""
     affine = np.array(affine, dtype=np.float64)
     if not (np.isfinite(affine).all() and np.abs(affine).max() <= _MOST_MM):
         raise UnreadableSourceError(

@@ -76,19 +76,7 @@ def grid_of(
     antialias: bool = True,
     fill_value: float | None = None,
 ) -> TargetGrid:
-    """Return the target grid; see :func:`resample`.
-
-    Args:
-        of: the volume to resample: a :class:`VolumeInfo`, a reader, or a sequence with an affine.
-        spacing_mm: spacing of the result.
-        like: owner of the target grid.
-        interp: interpolation.
-        antialias: whether a Gaussian is applied first.
-        fill_value: value outside the volume.
-
-    Raises:
-        ParameterError: both or neither of spacing_mm and like are set, or a value is out of bounds.
-    """
+    """Return the target grid; see :func:`resample`."""
     INTERP.check(interp)
     if (spacing_mm is None) == (like is None):
         fact = (
@@ -159,14 +147,7 @@ def resample(
 def resampled_window(
     grid: TargetGrid, box: Box, info: VolumeInfo, read: Callable[[Box], AnyArray]
 ) -> AnyArray:
-    """Return a window of the grid, reading only the voxels that it needs.
-
-    Args:
-        grid: the target grid.
-        box: window of the grid.
-        info: info of the volume.
-        read: reads voxels of the volume.
-    """
+    """Return a window of the grid, reading only the voxels that it needs."""
     return window_of(grid, box, info.grid, info.affine, read)
 
 
@@ -177,15 +158,7 @@ def window_of(
     affine: FloatArray,
     read: Callable[[Box], AnyArray],
 ) -> AnyArray:
-    """Return a window of a grid over any volume; see :func:`resampled_window`.
-
-    Args:
-        grid: the target grid.
-        box: window of the grid.
-        shape: D, H and W of the volume.
-        affine: affine of the volume.
-        read: reads voxels of the volume.
-    """
+    """Return a window of a grid over any volume; see :func:`resampled_window`."""
     matrix = np.linalg.inv(affine) @ moved(grid.affine, box.start)
     factors = np.linalg.norm(matrix[:3, :3], axis=1)
     blurred = grid.antialias and grid.interp in _SMOOTHED
@@ -267,11 +240,7 @@ def _shape_and_affine(value: Any, what: str) -> tuple[tuple[int, int, int], Floa
 
 
 def spacing_of_three(spacing_mm: Any) -> tuple[float, ...]:
-    """Return the distances between slices, rows and columns.
-
-    Raises:
-        ParameterError: ``spacing_mm`` is neither a positive number nor three of them.
-    """
+    """Return the distances between slices, rows and columns."""
     single = isinstance(spacing_mm, Real) and not isinstance(spacing_mm, bool)
     try:
         values = (spacing_mm,) * 3 if single else tuple(spacing_mm)
@@ -366,11 +335,7 @@ def align(
 
 
 def _with_affine(name: str, data: Any) -> Sequence:
-    """Return the sequence of a part, which must have an affine.
-
-    Raises:
-        ParameterError: it has no affine.
-    """
+    """Return the sequence of a part, which must have an affine."""
     if not isinstance(data, Sequence) or data.affine is None or not data.layout.endswith("DHWC"):
         raise ParameterError(
             f"{name} has no affine",

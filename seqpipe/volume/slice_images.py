@@ -27,12 +27,7 @@ def as_real(values: AnyArray) -> AnyArray:
 
 
 def window_of(values: AnyArray, info: VolumeInfo | None = None) -> tuple[float, float]:
-    """Return the intensity window: the file's, else percentiles 0.5 to 99.5, or the full range if these are equal.
-
-    Args:
-        values: scaled values of the whole volume or of a part.
-        info: info of the volume, if it comes from a file.
-    """
+    """Return the intensity window: the file's, else percentiles 0.5 to 99.5, or the full range if these are equal."""
     known = None if info is None else info.header.get("window")
     if known:
         return float(known[0]) - float(known[1]) / 2, float(known[0]) + float(known[1]) / 2
@@ -48,16 +43,7 @@ def window_of(values: AnyArray, info: VolumeInfo | None = None) -> tuple[float, 
 
 
 def windowed(values: AnyArray, window: tuple[float, float], dtype: str = "uint8") -> AnyArray:
-    """Map values to gray: the lower end of the window to black, the upper end to white; NaN to black.
-
-    Args:
-        values: scaled values, of any shape.
-        window: lower and upper end.
-        dtype: ``"uint8"`` or ``"uint16"``.
-
-    Raises:
-        ParameterError: the upper end is not above the lower one.
-    """
+    """Map values to gray: the lower end of the window to black, the upper end to white; NaN to black."""
     low, high = window
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ParameterError(
@@ -71,12 +57,7 @@ def windowed(values: AnyArray, window: tuple[float, float], dtype: str = "uint8"
 
 
 def slice_image(pixels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
-    """Render one slice as an RGB image with square pixels.
-
-    Args:
-        pixels: ``HWC``; the first 3 channels are shown, or the first one if there are fewer.
-        spacing_mm: distance between rows and between columns.
-    """
+    """Render one slice as an RGB image with square pixels."""
     import cv2
 
     rows, columns, channels = pixels.shape

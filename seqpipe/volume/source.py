@@ -103,27 +103,14 @@ class VolumeSource(Protocol):
         """The files with the voxels; empty if there are too many to check, as for chunks of Zarr."""
 
     def read(self, box: Box, times: Seq[int] | None = None) -> AnyArray:
-        """Read voxels in their stored dtype and native byte order; ``DHWC``, or ``FDHWC`` for a series.
-
-        Args:
-            box: window of voxels.
-            times: indices of volumes of a series, in any order; None for all.
-
-        Raises:
-            SourceError: the file cannot be read.
-            DamagedSourceError: the file is truncated, or its compressed data is damaged.
-        """
+        """Read voxels in their stored dtype and native byte order; ``DHWC``, or ``FDHWC`` for a series."""
 
     def close(self) -> None:
         """Close files and release memory; reading opens them again."""
 
 
 def chosen_times(info: VolumeInfo, times: Seq[int] | None) -> list[int]:
-    """Return the requested volumes of a series, as indices from 0.
-
-    Raises:
-        ParameterError: one of them is not in the series.
-    """
+    """Return the requested volumes of a series, as indices from 0."""
     if times is None:
         return list(range(info.frames))
     chosen = []

@@ -55,24 +55,14 @@ def in_file_order(affine: Any) -> FloatArray:
 
 
 def from_axes(axes: Any, origin: Any, *, lps: bool) -> FloatArray:
-    """Return the affine of a file that states a step along each axis and the position of the first voxel.
-
-    Args:
-        axes: 3×3; column ``i`` is the step along the ``i``-th axis, the fastest first, in mm.
-        origin: the center of the first voxel, in mm.
-        lps: whether x and y of the file go to the left and to the back, as in DICOM, ITK and NRRD.
-    """
+    """Return the affine of a file that states a step along each axis and the position of the first voxel."""
     matrix = np.eye(4)
     matrix[:3, :3], matrix[:3, 3] = axes, origin
     return from_file_order(LPS_TO_RAS @ matrix if lps else matrix)
 
 
 def to_axes(affine: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Decompose an affine into the fields of DICOM, ITK and NRRD.
-
-    Returns:
-        Directions (3×3, unit columns, the fastest axis first), spacing in mm (3) and origin in mm (3), LPS+.
-    """
+    """Decompose an affine into the fields of DICOM, ITK and NRRD."""
     matrix = LPS_TO_RAS @ in_file_order(affine)
     spacing = np.linalg.norm(matrix[:3, :3], axis=0)
     safe = np.where(spacing > 0, spacing, 1.0)
@@ -82,14 +72,7 @@ def to_axes(affine: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
 def quaternion_matrix(
     quaternion: Seq[float], spacing: Seq[float], offset: Seq[float], qfac: float
 ) -> FloatArray:
-    """Return a NIfTI qform over (i, j, k): a rotation by a unit quaternion, spacing, and an offset.
-
-    Args:
-        quaternion: b, c and d; they determine a.
-        spacing: voxel spacing in mm along i, j and k.
-        offset: position of the first voxel, in mm.
-        qfac: -1 if i, j and k are left-handed.
-    """
+    """Return a NIfTI qform over (i, j, k): a rotation by a unit quaternion, spacing, and an offset."""
     b, c, d = (float(part) for part in quaternion)
     a = np.sqrt(max(0.0, 1.0 - (b * b + c * c + d * d)))
     if a < 1e-7:  # a rotation by 180 degrees: rounding may make the stored parts longer than 1; as nibabel
@@ -107,13 +90,7 @@ def quaternion_matrix(
 
 
 def moved(affine: Any, start: Seq[float], step: Seq[float] = (1, 1, 1)) -> FloatArray:
-    """Return the affine of a part of a volume.
-
-    Args:
-        affine: affine of the whole volume.
-        start: index (d, h, w) of the first voxel of the part.
-        step: voxels of the whole volume per step along d, h and w; negative to reverse.
-    """
+    """Return the affine of a part of a volume."""
     local = np.diag([*map(float, step), 1.0])
     local[:3, 3] = start
     result: FloatArray = np.asarray(affine, dtype=np.float64) @ local
@@ -121,13 +98,7 @@ def moved(affine: Any, start: Seq[float], step: Seq[float] = (1, 1, 1)) -> Float
 
 
 def grids_agree(one: Any, other: Any, shape: Seq[int]) -> bool:
-    """Return whether two affines map the corners of a volume to the same positions, within 0.01 voxel.
-
-    Args:
-        one: an affine.
-        other: another affine.
-        shape: D, H and W of both volumes.
-    """
+    """Return whether two affines map the corners of a volume to the same positions, within 0.01 voxel."""
     corners = np.array(
         [[d, h, w, 1] for d in (0, shape[0] - 1) for h in (0, shape[1] - 1) for w in (0, shape[2] - 1)]
     )
@@ -138,11 +109,7 @@ def grids_agree(one: Any, other: Any, shape: Seq[int]) -> bool:
 
 
 def check_orientation(codes: Any) -> str:
-    """Return a valid orientation, such as ``"RAS"`` or ``"LPS"``, in upper case.
-
-    Raises:
-        ParameterError: the letters do not name each of the three directions once.
-    """
+    """Return a valid orientation, such as ``"RAS"`` or ``"LPS"``, in upper case."""
     allowed = "three letters for columns, rows and slices, one each of L or R, P or A, I or S, such as 'RAS'"
     if not isinstance(codes, str):
         raise ParameterError(f"orientation={codes!r} is not valid", allowed=allowed)
@@ -170,12 +137,7 @@ class Turn:
         return shape[self.axes[0]], shape[self.axes[1]], shape[self.axes[2]]
 
     def affine(self, affine: Any, shape: Seq[int]) -> FloatArray:
-        """Return the affine of the result.
-
-        Args:
-            affine: affine of the original.
-            shape: D, H and W of the original.
-        """
+        """Return the affine of the result."""
         local = np.zeros((4, 4))
         local[3, 3] = 1.0
         for new, (old, flip) in enumerate(zip(self.axes, self.flips, strict=True)):
@@ -185,12 +147,7 @@ class Turn:
         return result
 
     def array(self, array: Array, first: int) -> Array:
-        """Return a view of an array in the new orientation.
-
-        Args:
-            array: array with consecutive axes D, H and W.
-            first: number of the axis D.
-        """
+        """Return a view of an array in the new orientation."""
         axes = [*range(first), *(first + axis for axis in self.axes), *range(first + 3, array.ndim)]
         cut = [slice(None)] * array.ndim
         for number, flip in enumerate(self.flips):
@@ -198,12 +155,7 @@ class Turn:
         return array.transpose(axes)[tuple(cut)]
 
     def box(self, ranges: Seq[tuple[int, int]], shape: Seq[int]) -> tuple[tuple[int, int], ...]:
-        """Return the half-open ranges of the original for those of the result.
-
-        Args:
-            ranges: ranges of the result, along d, h and w.
-            shape: D, H and W of the original.
-        """
+        """Return the half-open ranges of the original for those of the result."""
         turned = [(0, 0)] * 3
         for (start, stop), old, flip in zip(ranges, self.axes, self.flips, strict=True):
             turned[old] = (shape[old] - stop, shape[old] - start) if flip else (start, stop)
@@ -211,12 +163,7 @@ class Turn:
 
 
 def turn_to(affine: Any, orientation: str) -> Turn:
-    """Return the change of a volume to an orientation.
-
-    Args:
-        affine: affine of the volume.
-        orientation: target orientation, such as ``"RAS"``.
-    """
+    """Return the change of a volume to an orientation."""
     have, want = orientation_of(affine)[::-1], check_orientation(orientation)[::-1]  # slices, rows, columns
     axes, flips = [], []
     for letter in want:

@@ -123,11 +123,7 @@ class Encoder:
         return width, height
 
     def check_size(self, width: int, height: int, source: str) -> None:
-        """Check that a frame fits into the format.
-
-        Raises:
-            OutputError: the frame is too large.
-        """
+        """Check that a frame fits into the format."""
         if self.largest is not None and max(width, height) > self.largest:
             raise OutputError(
                 f"its frames of {width}x{height} do not fit into {self.name}",
@@ -141,16 +137,7 @@ class Encoder:
         self.write(sequence, file, self.quality)
 
     def setup(self, device: Device, threads: int) -> EncoderSetup:
-        """The set-up for frames that are decoded for a device.
-
-        Args:
-            device: the device of the frames.
-            threads: number of threads available.
-
-        Raises:
-            ParameterError: ``encode="gpu"``, but the frames are on the CPU.
-            BackendError: ``encode="gpu"``, but the GPU cannot encode.
-        """
+        """The set-up for frames that are decoded for a device."""
         gpu = self._gpu(device)
         if gpu is None:
             return EncoderSetup(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
@@ -176,11 +163,7 @@ class Encoder:
             return None
 
     def _from_gpu(self, gpu: GpuEncoder, frames: Seq[Sequence]) -> list[Content]:
-        """The contents of files, encoded by the GPU where possible.
-
-        Raises:
-            OutputError: the GPU cannot encode a frame, and ``encode="gpu"``.
-        """
+        """The contents of files, encoded by the GPU where possible."""
         coded = gpu([frame.data for frame in frames], self.quality, frames[0].source)
         if self.encode == "gpu" and None in coded:
             frame = frames[coded.index(None)]
@@ -196,17 +179,7 @@ class Encoder:
 
 
 def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "auto") -> Encoder:
-    """The encoder of a format.
-
-    Args:
-        name: one of the format's choices.
-        quality: 1 to 100, None for the default of 95; only for jpg and webp.
-        dtype: of the pixels, ``uint8`` or ``uint16``.
-        encode: encoder of frames that are on a GPU; ``"gpu"`` only for jpg.
-
-    Raises:
-        ParameterError: the format has no quality, cannot hold the dtype, or has no encoder on GPUs.
-    """
+    """The encoder of a format."""
     chosen = replace(_ENCODERS[name], encode=encode)
     if encode == "gpu" and chosen.gpu is None:
         gpus = ", ".join(known.name for known in _ENCODERS.values() if known.gpu is not None)
@@ -224,15 +197,7 @@ def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "aut
 
 
 def check_ending(pattern: str, name: str) -> None:
-    """Check that a pattern's ending is not that of another format: a JPEG file named .png misleads its readers.
-
-    Args:
-        pattern: a ``--pattern``.
-        name: the format of the files.
-
-    Raises:
-        ParameterError: the ending is that of another format.
-    """
+    """Check that a pattern's ending is not that of another format: a JPEG file named .png misleads its readers."""
     ending = _SYNONYMS.get(suffix := pattern.rpartition(".")[2].lower(), suffix)
     if ending in _ENCODERS and ending != name:
         raise ParameterError(

@@ -24,11 +24,7 @@ def temporary_path(path: Path, ending: str) -> Path:
 
 @contextlib.contextmanager
 def output_errors(path: Path) -> Iterator[None]:
-    """Convert an ``OSError`` of the block into an error that names the file.
-
-    Raises:
-        OutputError: the block raised it, or an ``OSError``.
-    """
+    """Convert an ``OSError`` of the block into an error that names the file."""
     try:
         yield
     except SeqpipeError:
@@ -50,18 +46,7 @@ def _file_above(path: Path) -> Path | None:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
-    """Write a temporary file next to a path, and rename it once it is complete.
-
-    Args:
-        path: the file; its folder is created if it is missing, and an existing file is replaced.
-        write: writes the content into a binary file.
-
-    Returns:
-        The file's size in bytes.
-
-    Raises:
-        OutputError: the folder is not a folder or not writable, or the disk is full. No file is left behind.
-    """
+    """Write a temporary file next to a path, and rename it once it is complete."""
     partial = temporary_path(path, "part")  # --resume replaces the temporary file of a killed run
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

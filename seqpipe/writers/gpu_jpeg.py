@@ -74,16 +74,7 @@ class GpuJpeg:
             ) from error
 
     def __call__(self, frames: Seq[Array], quality: int, source: str = "") -> list[bytes | None]:
-        """Encode frames, 4:2:0.
-
-        Args:
-            frames: ``(H, W, 3)`` uint8 in GPU memory, complete: no CUDA stream is synchronized.
-            quality: 1 to 100.
-            source: path or URL, for the log.
-
-        Returns:
-            The bytes of a JPEG file for each frame; None for a frame of an unsupported type or size.
-        """
+        """Encode frames, 4:2:0."""
         fit = [index for index, frame in enumerate(frames) if self._fits(frame)]
         coded: list[bytes | None] = [None] * len(frames)
         if not fit:
@@ -155,11 +146,7 @@ class GpuJpeg:
             return coder, self._cupy.cuda.Stream(non_blocking=True)
 
     def _try(self) -> None:
-        """Encode a test picture, and check the result.
-
-        Raises:
-            BackendError: the decoded result differs from the picture.
-        """
+        """Encode a test picture, and check the result."""
         import simplejpeg
 
         rows, columns = np.indices((48, 64))
@@ -183,11 +170,7 @@ class GpuJpeg:
 
 
 def gpu_jpeg(device: int) -> GpuJpeg:
-    """The JPEG encoders of a GPU, created and tested once per process.
-
-    Raises:
-        BackendError: nvImageCodec or CuPy is missing, or cannot encode on this GPU.
-    """
+    """The JPEG encoders of a GPU, created and tested once per process."""
     encoder = _new_encoder(device)
     if isinstance(encoder, BackendError):
         raise encoder

@@ -64,11 +64,7 @@ class WriteJob:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keep other runs off this run's units while the block runs; in object storage there are no locks.
-
-        Raises:
-            OutputError: a run on this machine's file system writes some of them.
-        """
+        """Keep other runs off this run's units while the block runs; in object storage there are no locks."""
         with self._locks() if isinstance(self.store, LocalFolder) else nullcontext():
             yield
 
@@ -103,16 +99,7 @@ class WriteJob:
         return (self.rank - rank) % gcd(self.world, world) == 0
 
     def begin(self, *, resume: bool, overwrite: bool) -> list[int]:
-        """Create or continue the job, and return this run's unfinished units.
-
-        Args:
-            resume: whether finished units of this run are kept; without it they are an error.
-            overwrite: whether files of an earlier job are removed first.
-
-        Raises:
-            ParameterError: both are set, or ``overwrite`` with several runs.
-            OutputError: the folder has other files, or those of another job; or it cannot be written.
-        """
+        """Create or continue the job, and return this run's unfinished units."""
         if resume and overwrite:
             raise ParameterError("resume and overwrite exclude one another", allowed="one of them")
         if overwrite:
@@ -178,22 +165,13 @@ class WriteJob:
         return {int(name.partition(".")[0]) for name in self.store.names(_UNITS)}
 
     def finish_unit(self, unit: int, rows: Iterable[Mapping[str, Any]]) -> bool:
-        """Record a unit whose files are complete; False if another run has done so meanwhile.
-
-        Args:
-            unit: the unit.
-            rows: one for each sample in order, as JSON represents them.
-        """
+        """Record a unit whose files are complete; False if another run has done so meanwhile."""
         lines = [json.dumps(row, ensure_ascii=True, allow_nan=False) for row in rows]
         data = "".join(f"{line}\n" for line in lines).encode("ascii")
         return self.store.create(self._record(unit), data)
 
     def rows(self, unit: int) -> Seq[dict[str, Any]]:
-        """Return the rows of a finished unit.
-
-        Raises:
-            OutputError: its record is damaged.
-        """
+        """Return the rows of a finished unit."""
         try:
             data = self.store.read(self._record(unit)) or b""
             return [parse_json(line) for line in data.splitlines()]

@@ -32,14 +32,6 @@ def locked(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[None]:
     """Lock a file against other exports while the block runs.
 
     The lock is a file next to it, locked with ``flock``; the kernel releases the lock of a killed process.
-
-    Args:
-        path: the file; it need not exist.
-        what: description of the file, for the message.
-        wait_s: how long to wait for another export to release the lock.
-
-    Raises:
-        OutputError: another export still holds the lock, or the lock file cannot be written.
     """
     lock = Lock(temporary_path(path, "lock"))
     with cleanup_on_exit(lock.release):
@@ -70,11 +62,7 @@ class Lock:
         self._descriptor: int | None = None
 
     def acquire(self, wait_s: float = 0.0) -> bool:
-        """Lock the file; False if another process or thread holds it for longer than ``wait_s``.
-
-        Raises:
-            OSError: the lock file cannot be created.
-        """
+        """Lock the file; False if another process or thread holds it for longer than ``wait_s``."""
         deadline_s = time.monotonic() + wait_s
         while True:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

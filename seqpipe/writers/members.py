@@ -102,16 +102,7 @@ class MemberEncoder:
         )
 
     def divided(self, parts: Mapping[str, Any], index: int, source: str) -> SampleFiles:
-        """Return a sample as members and values.
-
-        Args:
-            parts: the sample's parts by name.
-            index: its index in the data set.
-            source: path or URL, "" if unknown.
-
-        Raises:
-            ParameterError: the format does not hold a part, or a part is missing.
-        """
+        """Return a sample as members and values."""
         chosen = {
             name: value
             for name, value in parts.items()
@@ -135,15 +126,7 @@ class MemberEncoder:
     def encoded(
         self, samples: Seq[SampleFiles], deliver: Callable[[SampleFiles, SampleMember, Content], ResultT]
     ) -> list[tuple[SampleFiles, list[ResultT]]]:
-        """Encode samples, and hand the contents of their files on.
-
-        Args:
-            samples: the samples.
-            deliver: called with each sample, member and content.
-
-        Returns:
-            Each sample, with what was returned for its members.
-        """
+        """Encode samples, and hand the contents of their files on."""
         contents = iter(self._contents([member for sample in samples for member in sample.members]))
         return [
             (sample, [deliver(sample, member, next(contents)) for member in sample.members])
@@ -250,11 +233,7 @@ def _save_array(value: Any, file: BinaryIO) -> None:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value as JSON represents it; NaN becomes None.
-
-    Raises:
-        ParameterError: it cannot.
-    """
+    """Return a value as JSON represents it; NaN becomes None."""
     if isinstance(value, np.generic):
         value = value.item()
     elif hasattr(value, "dtype") and hasattr(value, "ndim"):

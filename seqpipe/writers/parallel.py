@@ -17,13 +17,7 @@ ResultT = TypeVar("ResultT")
 def grouped(
     items: Iterable[ItemT], size: int, weight: Callable[[ItemT], int] | None = None
 ) -> Iterator[list[ItemT]]:
-    """Yield consecutive items in groups that reach a size; the last one may be smaller.
-
-    Args:
-        items: the items.
-        size: sum of the weights from which on a group is complete.
-        weight: weight of an item; 1 by default.
-    """
+    """Yield consecutive items in groups that reach a size; the last one may be smaller."""
     group, total = list[ItemT](), 0
     for item in items:
         group.append(item)

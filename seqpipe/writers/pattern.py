@@ -70,15 +70,7 @@ class Pattern:
             )
 
     def name(self, values: Mapping[str, str | int], source: str) -> str:
-        """The name of one file, relative to the output folder.
-
-        Args:
-            values: a value for each of :data:`FIELDS`.
-            source: for the message.
-
-        Raises:
-            OutputError: the values lead out of the output folder.
-        """
+        """The name of one file, relative to the output folder."""
         text = self.text.format_map(values)
         if "\0" not in text and _TO_NORMALIZE.isdisjoint(text.split("/")):
             return text  # without a path object: exports name up to millions of files
@@ -92,13 +84,7 @@ class Pattern:
 
 
 def default_pattern(*, sequences: bool, packed: bool, whole: bool = False) -> str:
-    """The default pattern.
-
-    Args:
-        sequences: whether sequences are exported.
-        packed: whether one file holds a whole sequence.
-        whole: whether one file holds a whole source, where frames are exported.
-    """
+    """The default pattern."""
     if not sequences:
         return "{stem}.{ext}" if whole else "{stem}/{index:06d}.{ext}"
     return "{stem}/{sequence:06d}.{ext}" if packed else "{stem}/{sequence:06d}/{position:06d}.{ext}"

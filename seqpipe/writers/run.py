@@ -115,16 +115,7 @@ class SampleWriter:
         self.written = self.lost = self.files = self.bytes = 0
 
     def write(self, units: Seq[int], samples: Iterable[SampleFiles]) -> None:
-        """Write all samples of some units.
-
-        Args:
-            units: the units.
-            samples: their samples, in order; those left out have an error.
-
-        Raises:
-            OutputError: a file cannot be written.
-            SeqpipeError: that of ``samples``.
-        """
+        """Write all samples of some units."""
         deliver: Any = self._store if self._shard is None else _encode
         source = _UntilError(samples)
         groups = grouped(source, self._encoder.together, lambda one: max(1, len(one.members)))
@@ -135,12 +126,7 @@ class SampleWriter:
             self._job.finish_unit(unit, rows)
 
     def write_shard(self, unit: int, samples: Iterable[SampleFiles]) -> list[dict[str, Any]]:
-        """Write a unit whose number of samples is not known before into shards, and return its rows.
-
-        Raises:
-            OutputError: a file cannot be written.
-            SeqpipeError: that of ``samples``.
-        """
+        """Write a unit whose number of samples is not known before into shards, and return its rows."""
         groups = grouped(samples, self._encoder.together, lambda one: max(1, len(one.members)))
         encoded = mapped(lambda group: self._encoder.encoded(group, _encode), groups, self._encoder.threads)
         rows = list(self._shard_rows(unit, encoded))

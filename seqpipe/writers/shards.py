@@ -31,14 +31,7 @@ class Shard(Protocol):
         """Bytes of the samples so far."""
 
     def add(self, key: str, sample: SampleFiles, contents: Seq[bytes], row: Mapping[str, Any]) -> None:
-        """Add a sample.
-
-        Args:
-            key: name of the sample in its data set.
-            sample: the sample.
-            contents: the content of each of its members.
-            row: its row in the manifest.
-        """
+        """Add a sample."""
 
     def finish(self) -> None:
         """Write what remains; the file is then complete."""
@@ -56,11 +49,7 @@ class TarShard:
         self.size = 0
 
     def add(self, key: str, sample: SampleFiles, contents: Seq[bytes], row: Mapping[str, Any]) -> None:
-        """See :class:`Shard`.
-
-        Raises:
-            OutputError: the key has a dot, at which WebDataset ends it.
-        """
+        """See :class:`Shard`."""
         if "." in key.rpartition("/")[2]:
             raise OutputError(
                 f"the key {key!r} of sample {sample.index} has a dot, at which WebDataset ends it",
@@ -103,11 +92,7 @@ class ParquetShard:
         self.size = 0
 
     def add(self, key: str, sample: SampleFiles, contents: Seq[bytes], row: Mapping[str, Any]) -> None:
-        """See :class:`Shard`.
-
-        Raises:
-            OutputError: a part has the name of a column.
-        """
+        """See :class:`Shard`."""
         values = {name: _in_utf8(value) for name, value in row.items() if name not in _OF_FOLDERS}
         result: dict[str, Any] = {**values, "key": _in_utf8(key)}
         for member, content in zip(sample.members, contents, strict=True):
@@ -175,11 +160,7 @@ def _member_suffix(part: str, position: int | None, ending: str, lead: str) -> s
 
 
 def load_pyarrow() -> Any:
-    """Return ``pyarrow.parquet``.
-
-    Raises:
-        BackendError: pyarrow is not installed.
-    """
+    """Return ``pyarrow.parquet``."""
     try:
         import pyarrow.parquet
     except ImportError as error:

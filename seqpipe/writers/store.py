@@ -33,46 +33,22 @@ class Store(Protocol):
         """Path or URL of the folder."""
 
     def write(self, name: str, content: Content) -> int:
-        """Write a file, whole or not at all; an existing one is replaced. Returns its size in bytes.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
+        """Write a file, whole or not at all; an existing one is replaced. Returns its size in bytes."""
 
     def writing(self, name: str) -> Any:
-        """Return a context manager for a file that is written in pieces and becomes visible at the end of the block.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
+        """Return a context manager for a file that is written in pieces and becomes visible at the end of the block."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Create a small file; False if it exists already.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
+        """Create a small file; False if it exists already."""
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content; None if there is none.
-
-        Raises:
-            OutputError: it cannot be read.
-        """
+        """Return a file's content; None if there is none."""
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files and folders in a folder, sorted, without hidden ones; none if it is missing.
-
-        Raises:
-            OutputError: it cannot be listed.
-        """
+        """Return the names of the files and folders in a folder, sorted, without hidden ones; none if it is missing."""
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with all that is in it, if it exists.
-
-        Raises:
-            OutputError: it cannot be removed.
-        """
+        """Remove a file, or a folder with all that is in it, if it exists."""
 
 
 class LocalFolder:
@@ -254,12 +230,7 @@ class ObjectFolder:
 
 
 def open_store(folder: str | os.PathLike[str]) -> Store:
-    """Return the store of a path or URL.
-
-    Raises:
-        ParameterError: it is empty or not a path.
-        BackendError: no package for the URL's protocol is installed.
-    """
+    """Return the store of a path or URL."""
     text = check_path("folder", folder)
     if not text:
         raise ParameterError("folder='' is empty", allowed="a folder; '.' for the current one")

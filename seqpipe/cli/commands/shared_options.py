@@ -128,13 +128,7 @@ _EXECUTION: Final = (
 def exporting(
     examples: Seq[str], output: Seq[OptionAdder], own: Mapping[str, Seq[OptionAdder]]
 ) -> Callable[[Callable[..., Any]], GroupedCommand]:
-    """Make a function a command that writes files of frames.
-
-    Args:
-        examples: complete command lines, for the help.
-        output: the command's options for the format of the files.
-        own: its other options by heading; in the help they stand after the selection of frames and their size.
-    """
+    """Make a function a command that writes files of frames."""
     headings: Mapping[str, Seq[OptionAdder]] = {
         "Input": (options.files_from, shard),
         "Output": (_OUT, *output),

@@ -37,11 +37,7 @@ class FlowOptions(Options):
     takes_volumes: ClassVar[bool] = False
 
     def encoder(self) -> FlowEncoder:
-        """The encoder that computes flow and writes it.
-
-        Raises:
-            ParameterError: an option is out of bounds, or does not go with the format.
-        """
+        """The encoder that computes flow and writes it."""
         from ...ops import OpticalFlow
 
         if self.quality is not None and self.format != "jpg":
@@ -93,11 +89,7 @@ class FlowEncoder(Encoder):
         return -(-width // grid), -(-height // grid)
 
     def setup(self, device: Device, threads: int) -> EncoderSetup:
-        """The encoder's set-up for a device; flow is computed where the frames are.
-
-        Raises:
-            BackendError: the GPU's optical flow engine is asked for and unavailable.
-        """
+        """The encoder's set-up for a device; flow is computed where the frames are."""
         from ...flow.nvofa import MOST_IDLE, engine_caps
 
         if self.operator.backend == "nvofa":

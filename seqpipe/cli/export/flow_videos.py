@@ -33,9 +33,6 @@ def export_flow_videos(
     """Export the flow videos of one source, as :func:`seqpipe.cli.export.source.export_source` does other files.
 
     The video of a damaged source is not written.
-
-    Raises:
-        OutputError: files cannot be written.
     """
     outcome, lost = SourceOutcome(), list[int]()
     for file in todo.tolist():
@@ -84,11 +81,7 @@ class _FlowVideo:
         self._shown = set(np.intersect1d(sheet_frames, self._frames).tolist()) - known
 
     def colors(self, reader: VideoReader, *, host: bool) -> Iterator[Sequence]:
-        """The colors of the video's flow, in groups of frames.
-
-        Raises:
-            SeqpipeError: the source is damaged.
-        """
+        """The colors of the video's flow, in groups of frames."""
         encoder = self._work.request.encoder
         assert isinstance(encoder, FlowEncoder)
         yield from flow_colors(self._shown_frames(reader.stream(self._frames.tolist(), host=host)), encoder)

@@ -48,12 +48,7 @@ class ExportWork:
     stop: threading.Event
 
     def open(self, source: str, device: Device) -> VideoReader:
-        """Open a source with the options of the export.
-
-        Args:
-            source: its path or URL.
-            device: where frames are decoded.
-        """
+        """Open a source with the options of the export."""
         options = self.request.options
         return VideoReader(
             source,
@@ -104,14 +99,7 @@ def in_parallel(
 
 
 def record_losses(plan: SourcePlan, files: IntArray, work: ExportWork, outcome: SourceOutcome) -> None:
-    """Add manifest rows for the files that a source failed to deliver.
-
-    Args:
-        plan: of the source.
-        files: their numbers.
-        work: the shared state.
-        outcome: the source's result; its error is the reason in the rows.
-    """
+    """Add manifest rows for the files that a source failed to deliver."""
     outcome.lost = len(files)
     if len(files) and outcome.error is None:
         outcome.error = DamagedSourceError(f"{len(files)} outputs got no frame", source=plan.source)

@@ -34,11 +34,7 @@ _CPU: Final = Device("cpu")
 
 
 def check_streamed(request: ExportRequest) -> ExportRequest:
-    """The request for a stream, which is decoded on the CPU.
-
-    Raises:
-        ParameterError: an option requires seeking, or the video's length; the message names it.
-    """
+    """The request for a stream, which is decoded on the CPU."""
     options = request.options
     refused = {
         "--resume": (options.resume, "a stream cannot be read again"),
@@ -62,18 +58,7 @@ def check_streamed(request: ExportRequest) -> ExportRequest:
 
 
 def export_stream(request: ExportRequest, report: ExportReport, item: InputFile) -> None:
-    """Export the video on standard input.
-
-    Args:
-        request: the validated options, as :func:`check_streamed` returns them.
-        report: takes the rows and errors.
-        item: standard input.
-
-    Raises:
-        OutputError: a file cannot be written.
-        UsageError: two files would have the same name, or one exists already.
-        SeqpipeError: the error of the stream, with ``--on-error raise``.
-    """
+    """Export the video on standard input."""
     options = request.options
     if request.manifest is not None and not options.overwrite and manifest_exists(request.manifest):
         raise exists_already(request.manifest, resumable=False)

@@ -59,13 +59,7 @@ class ExportReport:
             click.echo(json.dumps({"type": kind, **values}))
 
     def summary(self, *, sources: int, kept: int, out: str) -> None:
-        """Report the totals.
-
-        Args:
-            sources: number of sources.
-            kept: number of files that an earlier run finished.
-            out: the output folder.
-        """
+        """Report the totals."""
         seconds = time.monotonic() - self._began
         done, lost, failed = (self._counts[status] for status in ("done", "lost", "failed"))
         counts = {"sources": sources, "done": done, "kept": kept, "lost": lost, "failed": failed}

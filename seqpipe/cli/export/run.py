@@ -46,14 +46,7 @@ PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
 
 
 def run(options: Options) -> int:
-    """Export, and return the exit code.
-
-    Raises:
-        ParameterError: options conflict.
-        OutputError: a file cannot be written.
-        SeqpipeError: the first error of an input, with ``--on-error raise``.
-        KeyboardInterrupt: interrupted; every file is complete and has its row in the manifest.
-    """
+    """Export, and return the exit code."""
     everything = list(find_inputs(options.paths, streamed=True))
     if options.shard is not None or options.to != "files":
         check_told_apart(everything, options)
@@ -85,11 +78,7 @@ def run(options: Options) -> int:
 
 
 def _run_stream(options: Options, items: Seq[InputFile | SeqpipeError]) -> int:
-    """Export what comes through a pipe, and return the exit code; a volume is copied to a temporary file first.
-
-    Raises:
-        ParameterError: there are other inputs, or an option requires seeking.
-    """
+    """Export what comes through a pipe, and return the exit code; a volume is copied to a temporary file first."""
     if len(items) > 1:
         raise ParameterError(
             "standard input is exported alone, for it is read only once", advice="Use a command for each"
@@ -174,20 +163,12 @@ class _ExportRun:
             self.gallery.add(panel)
 
     def fail(self, source: str, error: SeqpipeError) -> None:
-        """Record and report a failed source.
-
-        Raises:
-            SeqpipeError: that error, with ``--on-error raise``.
-        """
+        """Record and report a failed source."""
         self.manifest.add(ManifestRow(source=source, status="failed", error=error.fact))
         self.report_error(error)
 
     def report_error(self, error: SeqpipeError) -> None:
-        """Report an error whose rows are in the manifest.
-
-        Raises:
-            SeqpipeError: that error, with ``--on-error raise``.
-        """
+        """Report an error whose rows are in the manifest."""
         if self.raises:
             raise error
         self.report.error(error)
@@ -291,11 +272,7 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
 
 
 def _conclude(plan: SourcePlan, outcome: SourceOutcome, run: _ExportRun) -> None:
-    """Record and report the errors of one source.
-
-    Raises:
-        SeqpipeError: the first error, with ``--on-error raise``.
-    """
+    """Record and report the errors of one source."""
     errors = [] if outcome.error is None else [outcome.error]
     if plan.cut:
         errors.append(
@@ -318,15 +295,7 @@ def show_plans(
     request: ExportRequest,
     report: ExportReport,
 ) -> None:
-    """Print the plans on stdout and the errors on stderr. Decodes one frame to estimate the size of files.
-
-    Args:
-        plans: what would be exported.
-        before: what is finished already.
-        errors: of the sources without a plan.
-        request: the validated options of the command.
-        report: takes the errors, and JSON lines if they are wanted.
-    """
+    """Print the plans on stdout and the errors on stderr. Decodes one frame to estimate the size of files."""
     counts = [len(plan) - int(files.sum()) for plan, files in zip(plans, before.files, strict=True)]
     for error in errors:
         report.error(error)

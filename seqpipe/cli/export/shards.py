@@ -38,17 +38,7 @@ _REFUSED = ("manifest", "contact_sheet", "dry_run")
 
 
 def run_shards(options: Options, items: Seq[InputFile | SeqpipeError]) -> int:
-    """Export into shards, and return the exit code.
-
-    Args:
-        options: as they were typed.
-        items: all inputs, of all jobs.
-
-    Raises:
-        ParameterError: options conflict, or an input is a volume or standard input.
-        OutputError: a shard cannot be written, or the folder holds something else.
-        SeqpipeError: the first error of an input, with ``--on-error raise``.
-    """
+    """Export into shards, and return the exit code."""
     request = _checked(options, items)
     report = ExportReport(as_json=options.as_json, what="sample")
     paths = [source_key(item.path if isinstance(item, InputFile) else item.source or "") for item in items]

@@ -42,21 +42,7 @@ class Piece(NamedTuple):
 def export_source(
     plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
 ) -> SourceOutcome:
-    """Export the files of one source.
-
-    Args:
-        plan: what to export of it.
-        todo: the numbers of the files that are still to be written.
-        sheet_frames: frame numbers of the contact sheet's thumbnails.
-        work: what all sources share.
-        device: where frames are decoded.
-
-    Returns:
-        The outcome; the rows of all files are in the manifest, unless the work was stopped.
-
-    Raises:
-        OutputError: files cannot be written; the export of all sources ends.
-    """
+    """Export the files of one source."""
     outcome = SourceOutcome()
     encoder = work.request.encoder
     if encoder.streamed:
@@ -73,16 +59,7 @@ def export_source(
 
 
 def write_pieces(pieces: Iterator[Piece], work: ExportWork, device: Device) -> None:
-    """Encode and write files, and add their rows to the manifest.
-
-    Args:
-        pieces: the files.
-        work: what all sources share.
-        device: where frames are decoded.
-
-    Raises:
-        OutputError: a file cannot be written.
-    """
+    """Encode and write files, and add their rows to the manifest."""
     request = work.request
     setup = request.encoder.setup(device, work.threads)
 
@@ -157,15 +134,6 @@ def decoded(
 
     An error of the source ends the iteration early; damage ends it after all sound frames. The error is kept in the
     outcome.
-
-    Args:
-        plan: of the source.
-        assembler: joins frames to the contents of files.
-        work: what all sources share.
-        outcome: takes thumbnails and the error.
-        device: where frames are decoded.
-        host: whether frames go to main memory.
-        sheet_frames: frame numbers of the contact sheet's thumbnails.
     """
     shown = set(sheet_frames.tolist())
     wanted = distinct(np.concatenate([assembler.wanted, sheet_frames])).tolist()

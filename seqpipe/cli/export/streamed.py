@@ -97,14 +97,7 @@ class StreamedExport(Generic[FrameT]):
         self._files = 0
 
     def write(self) -> SeqpipeError | None:
-        """Write all files.
-
-        Returns:
-            The error that has ended the stream early; files whose frames came before it are written.
-
-        Raises:
-            OutputError: a file cannot be written.
-        """
+        """Write all files."""
         if self._encoder.streamed and not self._selection.sequences:
             self._write_flow_video()
         else:
@@ -196,11 +189,7 @@ class StreamedExport(Generic[FrameT]):
         return plan
 
     def _path(self, plan: SourcePlan) -> Path:
-        """Where the one file of a plan is to be written.
-
-        Raises:
-            UsageError: it exists already.
-        """
+        """Where the one file of a plan is to be written."""
         path = self._request.folder / plan.name(0)
         # before Python 3.14, Path.exists raises without permission; writing reports that error
         if not self._request.options.overwrite and os.path.exists(path):  # noqa: PTH110

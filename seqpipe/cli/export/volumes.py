@@ -87,18 +87,7 @@ class _Job:
 
 
 def run_volumes(options: Options, inputs: Seq[InputFile], errors: Seq[SeqpipeError]) -> int:
-    """Export volumes, and return the exit code.
-
-    Args:
-        options: as they were typed.
-        inputs: the volumes.
-        errors: of inputs that cannot be used.
-
-    Raises:
-        ParameterError: options conflict, or are for videos.
-        OutputError: a file cannot be written.
-        SeqpipeError: the first error of an input, with ``--on-error raise``.
-    """
+    """Export volumes, and return the exit code."""
     writer, pattern = _checked(options)
     report, folder = ExportReport(as_json=options.as_json), Path(options.out)
     failed: list[tuple[str, SeqpipeError]] = [(error.source or "", error) for error in errors]
@@ -349,14 +338,7 @@ def _images(job: _Job, done: set[str], options: Options) -> Iterator[tuple[int, 
 
 
 def _window(reader: VolumeReader, values: AnyArray, job: _Job, options: Options) -> tuple[float, float]:
-    """Return the lower and upper end of what pictures show; all volumes of a series share them.
-
-    Args:
-        reader: the volume or series.
-        values: the first volume.
-        job: the files.
-        options: as they were typed.
-    """
+    """Return the lower and upper end of what pictures show; all volumes of a series share them."""
     if options.window is not None:
         return options.window[0] - options.window[1] / 2, options.window[0] + options.window[1] / 2
     volumes = list(dict.fromkeys(job.volumes))
@@ -376,16 +358,7 @@ def _pictures(
     files: Seq[int],
     options: Options,
 ) -> Iterator[tuple[int, Sequence]]:
-    """The pictures of one volume: their numbers within the job, and their pixels.
-
-    Args:
-        values: ``DHWC``.
-        info: facts of the volume.
-        window: lower and upper end of what is shown.
-        job: all files of the source.
-        files: numbers of the volume's files.
-        options: as they were typed.
-    """
+    """The pictures of one volume: their numbers within the job, and their pixels."""
     colors = (
         info.channels >= 3 and values.dtype == np.uint8 and options.dtype == "uint8" and not options.window
     )
@@ -414,12 +387,7 @@ def _write(frame: Sequence, writer: Encoder, time_step_s: float | None, file: Bi
 
 
 def _finished(jobs: Seq[_Job], folder: Path, options: Options, settings: OptionDigests) -> set[str]:
-    """The files that an earlier run with the same options has written.
-
-    Raises:
-        click.UsageError: files exist, and neither ``--resume`` nor ``--overwrite`` is given; or, with ``--resume``,
-            they were made with other options.
-    """
+    """The files that an earlier run with the same options has written."""
     existing = {name: folder / name for job in jobs for name in job.names if (folder / name).exists()}
     if not options.resume:
         if existing and not options.overwrite:

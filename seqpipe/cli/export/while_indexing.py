@@ -57,11 +57,7 @@ class EarlyExport:
     rows: dict[str, ManifestRow]
 
     def planned(self, request: ExportRequest) -> tuple[str, SourcePlan | SeqpipeError]:
-        """Return the video's path, and its plan or error.
-
-        Raises:
-            SeqpipeError: the error, with ``--on-error raise``.
-        """
+        """Return the video's path, and its plan or error."""
         try:
             if isinstance(self.index, SeqpipeError):
                 raise self.index
@@ -72,12 +68,7 @@ class EarlyExport:
             return self.input.path, error
 
     def finished(self, plans: Seq[SourcePlan], folder: Path) -> Finished:
-        """Compare the files with the plan, and remove files that are not part of it.
-
-        Args:
-            plans: the video's plan; empty after an error.
-            folder: the output folder.
-        """
+        """Compare the files with the plan, and remove files that are not part of it."""
         if isinstance(self.index, SeqpipeError):
             return Finished([], list(self.rows.values()))
         result, left = Finished([], list(self.rows.values())), dict(self.rows)
@@ -101,17 +92,9 @@ def export_while_indexing(
 ) -> EarlyExport | None:
     """Export a video without an index, from its first packet on.
 
-    Args:
-        request: the checked options.
-        report: takes the rows.
-        items: the inputs.
-
     Returns:
         None if nothing was written: there are several inputs, an index exists, or the selected files depend on the
         whole index.
-
-    Raises:
-        OutputError: a file cannot be written, or another export writes one of them.
     """
     item = items[0] if len(items) == 1 else None
     if not isinstance(item, InputFile) or not _is_sequential(request):
@@ -202,12 +185,7 @@ class _EarlyWork:
         return plan
 
     def write(self, plan: SourcePlan, rows: dict[str, ManifestRow]) -> None:
-        """Write files as frames are decoded, and add their rows to ``rows`` by file name.
-
-        Raises:
-            SourceError: the source cannot be read; files of earlier frames are written.
-            OutputError: a file cannot be written.
-        """
+        """Write files as frames are decoded, and add their rows to ``rows`` by file name."""
         request = self._request
 
         def listen(row: ManifestRow) -> None:

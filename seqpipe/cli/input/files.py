@@ -61,15 +61,7 @@ class InputFile:
 
 
 def find_inputs(paths: Iterable[str], *, streamed: bool = False) -> Iterator[InputFile | SeqpipeError]:
-    """The videos named by files, folders (searched recursively) and URLs, each once, in the order of the arguments.
-
-    Args:
-        paths: as they were typed; "-" is standard input.
-        streamed: whether a pipe on standard input becomes the path "-"; else as a temporary file with its content.
-
-    Yields:
-        An input, or the error of a folder that cannot be used. A missing file is reported when it is opened.
-    """
+    """The videos named by files, folders (searched recursively) and URLs, each once, in the order of the arguments."""
     seen: set[str] = set()
     for path in paths:
         for item in _expand(path, streamed=streamed):

@@ -32,22 +32,7 @@ def for_each_index(
     register: SharedRegister | None = None,
     known: str | None = None,
 ) -> Generator[tuple[str, ResultT | SeqpipeError], None, None]:
-    """Call a function with the index of each video, several at a time, and keep only its result.
-
-    Args:
-        items: the videos, and the errors of inputs that cannot be used.
-        use: called with each video and its index; any thread may call it.
-        jobs: how many threads; None for one per core.
-        cache_dir: folder of the index cache; None for the user's cache folder.
-        whole: whether the index must come from a scan of all packets instead of the container's tables.
-        verified: whether the index must hold the damage found by decoding the whole video.
-        stream: the stream of each file; None for the best video stream.
-        register: takes each index, unless it has it.
-        known: path of a register, for videos without an index in the cache.
-
-    Yields:
-        For each of ``items``, in order: its path, and the result or the error.
-    """
+    """Call a function with the index of each video, several at a time, and keep only its result."""
     from ...video.engine.engine import Engine, available_cores
     from ...video.index.open import open_index
     from ...video.source.source import open_source

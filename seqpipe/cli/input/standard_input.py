@@ -79,11 +79,7 @@ class StandardInput:
         return data or self._read_some(size)
 
     def copied(self) -> str:
-        """Write the stream to a temporary file, kept until the program ends, and return its path.
-
-        Raises:
-            OSError: the disk is full.
-        """
+        """Write the stream to a temporary file, kept until the program ends, and return its path."""
         if self._copy:
             return self._copy
         file = tempfile.NamedTemporaryFile(prefix="seqpipe-stdin-")  # noqa: SIM115  open until the program ends

@@ -45,11 +45,7 @@ def volume_json(info: VolumeInfo) -> str:
 
 
 def check_volume(item: InputFile) -> dict[str, Any]:
-    """Read all voxels of a volume, and return the line that ``index`` prints.
-
-    Raises:
-        SeqpipeError: it cannot be read.
-    """
+    """Read all voxels of a volume, and return the line that ``index`` prints."""
     from ...volume.reader import VolumeReader
 
     with VolumeReader(item.path) as reader:

@@ -47,11 +47,7 @@ def internal_names(request: ExportRequest) -> dict[str, str]:
 
 
 def refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
-    """Check that all files of an export have names of their own.
-
-    Raises:
-        UsageError: two have the same name, or one has the name of a file that the export uses for itself.
-    """
+    """Check that all files of an export have names of their own."""
     try:
         check_collisions(plans, internal_names(request))
     except OutputError as error:
@@ -59,12 +55,7 @@ def refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
 
 
 def exists_already(path: Path, *, resumable: bool = True) -> click.UsageError:
-    """The error for a file that would be replaced unasked.
-
-    Args:
-        path: the file.
-        resumable: whether ``--resume`` is possible; it is not for standard input.
-    """
+    """The error for a file that would be replaced unasked."""
     resume = "--resume to continue, or " if resumable else ""
     return click.UsageError(
         f"{printable(str(path))} exists already. Use {resume}--overwrite to replace files.",
@@ -75,14 +66,7 @@ def exists_already(path: Path, *, resumable: bool = True) -> click.UsageError:
 def made_otherwise(
     path: Path, source: str, entry: RecordEntry | None, settings: OptionDigests
 ) -> click.UsageError:
-    """The error of ``--resume`` for a file that it would replace although an earlier export finished it.
-
-    Args:
-        path: the file.
-        source: its source in this export.
-        entry: what the folder's record knows of that source.
-        settings: this run's options.
-    """
+    """The error of ``--resume`` for a file that it would replace although an earlier export finished it."""
     if entry is None:
         how = f"is not known to come from {printable(source)}: the folder's record does not have that source"
     else:
@@ -96,15 +80,7 @@ def made_otherwise(
 
 @contextlib.contextmanager
 def reserved(plans: Seq[SourcePlan], request: ExportRequest) -> Iterator[None]:
-    """Keep other exports off the files, the manifest and the contact sheet while the block runs.
-
-    Args:
-        plans: the plans of the export, one per source.
-        request: says what else is written.
-
-    Raises:
-        OutputError: another export is writing one of them.
-    """
+    """Keep other exports off the files, the manifest and the contact sheet while the block runs."""
     with contextlib.ExitStack() as stack:
         if request.manifest is not None:
             stack.enter_context(locked(request.manifest, "this manifest"))
@@ -118,16 +94,7 @@ def reserved(plans: Seq[SourcePlan], request: ExportRequest) -> Iterator[None]:
 
 @contextlib.contextmanager
 def claimed(plans: Seq[SourcePlan], folder: Path, out: str) -> Iterator[None]:
-    """Claim the files of these plans while the block runs.
-
-    Args:
-        plans: the plans of the export, one per source.
-        folder: the output folder, which is created if it is missing.
-        out: as it was typed, for the message.
-
-    Raises:
-        OutputError: another running export writes one of them, or the claim cannot be written.
-    """
+    """Claim the files of these plans while the block runs."""
     with output_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     digests = [np.fromiter(map(_digest, plan.names()), np.uint64, len(plan)) for plan in plans]

@@ -85,11 +85,7 @@ def _label(listing: Listing, entry: Entry) -> str | None:
 
 
 def frames_of(index: PacketIndex, part: Range | None) -> range:
-    """Return the frames of a range.
-
-    Raises:
-        FrameRangeError: the video has none of them.
-    """
+    """Return the frames of a range."""
     times, count = index.timestamps, len(index)
     first, end = 0, count
     if part is not None:
@@ -133,16 +129,7 @@ class CopyRun:
     def run(
         self, jobs: Seq[CopyJob], threads: int, tell: Callable[[CopyJob, Copied | SeqpipeError | None], None]
     ) -> list[CopyJob]:
-        """Make copies, and write the manifest of those that exist.
-
-        Args:
-            jobs: the copies.
-            threads: copies that are made at the same time.
-            tell: called with each job and what became of it; None if it was finished before.
-
-        Returns:
-            The jobs whose copies exist.
-        """
+        """Make copies, and write the manifest of those that exist."""
         workers = Workers(threads, "seqpipe_copy")
         made = []
         try:

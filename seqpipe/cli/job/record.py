@@ -134,18 +134,7 @@ def is_current(sheet: Path, shown: str) -> bool:
 def record_options(
     folder: Path, sources: Iterable[str], settings: OptionDigests, *, replace: bool, sheet: str | None = None
 ) -> None:
-    """Record the options of an export before its first file is written.
-
-    Args:
-        folder: the output folder, which is created if it is missing.
-        sources: the paths and URLs of this export.
-        settings: its options.
-        replace: whether existing files are replaced although they were made with the same options.
-        sheet: digest of what the contact sheet shows, if the export writes one.
-
-    Raises:
-        OutputError: the folder is not writable.
-    """
+    """Record the options of an export before its first file is written."""
     path = internal_path(folder, RECORD)
     with locked(path, "the record of the options of this folder", wait_s=WAIT_S):
         entries = read_entries(folder)

@@ -44,15 +44,6 @@ def finished(
 
     A file that is there and was made with other options, or from another source, is no rest of this export: it is
     neither kept nor replaced.
-
-    Args:
-        plans: the plans of this run.
-        folder: the output folder.
-        rows: the earlier run's manifest; empty if it has none.
-        settings: this run's options.
-
-    Raises:
-        UsageError: a file would be replaced that an earlier export finished with other options, or from another source.
     """
     entries = read_entries(folder)
     sources = {in_utf8(ManifestRow(source=plan.source, status="done")).source for plan in plans}
@@ -92,11 +83,7 @@ class _EarlierRun:
     settings: OptionDigests
 
     def finished(self, plan: SourcePlan, rows: list[ManifestRow]) -> BoolArray:
-        """Which files of a plan are finished; their rows are appended to ``rows``.
-
-        Raises:
-            UsageError: a file of another export is in the way.
-        """
+        """Which files of a plan are finished; their rows are appended to ``rows``."""
         replaceable = self.entry is not None and self.entry.is_of(self.settings)
         done = np.zeros(len(plan), dtype=bool)
         for file, name in enumerate(plan.names()):

@@ -105,11 +105,7 @@ class Manifest:
                 self._journal = _journal(path).open("ab")
 
     def add(self, row: ManifestRow) -> None:
-        """Append a row; once this returns, the row survives a kill of the process.
-
-        Raises:
-            OutputError: the disk is full.
-        """
+        """Append a row; once this returns, the row survives a kill of the process."""
         with self._lock:
             if self._journal is not None and self._path is not None:
                 with output_errors(self._path):
@@ -118,11 +114,7 @@ class Manifest:
             self._listener(row)
 
     def close(self) -> None:
-        """Write the manifest in its final format; also called after an interruption.
-
-        Raises:
-            OutputError: the manifest cannot be written; the journal stays for ``--resume``.
-        """
+        """Write the manifest in its final format; also called after an interruption."""
         if self._journal is None or self._path is None:
             return
         opened, self._journal = self._journal, None
@@ -136,12 +128,7 @@ class Manifest:
 
 
 def manifest_format(path: Path | None) -> str:
-    """The format that a manifest's ending names: ``jsonl``, ``csv`` or ``parquet``.
-
-    Raises:
-        ParameterError: another ending.
-        BackendError: parquet without pyarrow.
-    """
+    """The format that a manifest's ending names: ``jsonl``, ``csv`` or ``parquet``."""
     name = "" if path is None else path.suffix.lower().removeprefix(".")
     if name not in _READERS:
         raise ParameterError(
@@ -164,11 +151,7 @@ def written_by_manifest(path: Path) -> tuple[Path, Path]:
 
 
 def read_rows(path: Path) -> list[ManifestRow]:
-    """The rows of a manifest, or of the journal that a killed export left beside it; none if there is neither.
-
-    Raises:
-        ManifestError: the file, or a line other than the last, cannot be read; the message names the line.
-    """
+    """The rows of a manifest, or of the journal that a killed export left beside it; none if there is neither."""
     journal = _journal(path)
     try:
         return _read_jsonl(journal)

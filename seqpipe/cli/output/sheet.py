@@ -64,12 +64,7 @@ class Gallery:
         self._left_out = 0
 
     def choose(self, frames: IntArray, number: int) -> IntArray:
-        """The frames of a source to show, spread evenly over the exported ones.
-
-        Args:
-            frames: the frame numbers that are exported, any shape.
-            number: the source's number; sources beyond the limit of the page get no thumbnail.
-        """
+        """The frames of a source to show, spread evenly over the exported ones."""
         different = np.unique(frames)
         if number >= _MOST_PICTURES:
             return different[:0]

@@ -116,11 +116,7 @@ class Options:
         return tuple(name for name, value in in_use.items() if value)
 
     def encoder(self) -> Encoder:
-        """The encoder that writes the files.
-
-        Raises:
-            ParameterError: an option conflicts with the format.
-        """
+        """The encoder that writes the files."""
         chosen = encoder(self.format, self.quality, dtype=self.dtype, encode=self.encode)
         # a sample of a shard is a whole sequence, whose frames are encoded one by one
         return chosen if self.to == "files" else replace(chosen, packed=True)
@@ -152,12 +148,7 @@ class ExportRequest:
 
     @classmethod
     def of(cls, options: Options) -> ExportRequest:
-        """Check options.
-
-        Raises:
-            ParameterError: options exclude one another or are out of bounds.
-            BackendError: the device or the manifest's format is not available.
-        """
+        """Check options."""
         devices = parse_devices(options.device)
         if options.for_volumes:
             raise ParameterError(

@@ -65,11 +65,7 @@ class TimeRange:
             raise ParameterError(f"end={end} is not after start={self.start}", allowed="start < end")
 
     def of(self, index: PacketIndex) -> Span:
-        """The frames of one video in the range.
-
-        Raises:
-            FrameRangeError: no frame begins in the range.
-        """
+        """The frames of one video in the range."""
         if not len(index):
             raise index.range_error("any frame", "")
         first, start_s = _position(index, self.start)
@@ -155,15 +151,7 @@ class FrameSelection:
         return self.sequence_length is not None
 
     def of(self, index: PacketIndex, motion: Callable[[], MotionArray] | None = None) -> IntArray:
-        """The selected frame numbers: ``(sequences, sequence_length)``, or ``(frames, 1)``; ascending in each row.
-
-        Args:
-            index: of the video.
-            motion: gives how much each frame moves, as :class:`seqpipe.sampling.Span` has it; called where it matters.
-
-        Raises:
-            FrameRangeError: a frame is not in the video, no frame lies in the range, or no sequence fits or moves.
-        """
+        """The selected frame numbers: ``(sequences, sequence_length)``, or ``(frames, 1)``; ascending in each row."""
         if self.frames is not None:  # no rule of sampling is imported for them
             return distinct(index.check(self.frames))[:, None]
         if self.at is not None:
@@ -214,15 +202,7 @@ class FrameSelection:
 def nothing_in_range(
     within: TimeRange, source: str, count: int, length_s: float, cut: str = ""
 ) -> FrameRangeError:
-    """The error for a range without a frame.
-
-    Args:
-        within: the range.
-        source: the video.
-        count: the number of its frames.
-        length_s: its length in seconds.
-        cut: why the video holds less than it promises, or "".
-    """
+    """The error for a range without a frame."""
     return FrameRangeError(
         f"no frame begins in the range {within}",
         source=source,
@@ -259,11 +239,7 @@ def no_sequence(windows: Windows, source: str, count: int) -> FrameRangeError:
 
 
 def _on_screen(index: PacketIndex, seconds: Seq[float]) -> IntArray:
-    """The frames on screen at times from the first frame on.
-
-    Raises:
-        FrameRangeError: no frame is shown at a time.
-    """
+    """The frames on screen at times from the first frame on."""
     if not len(index):
         raise index.range_error("any frame", "")
     times, start_s = index.timestamps, float(index.timestamps[0])

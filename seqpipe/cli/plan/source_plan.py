@@ -91,11 +91,7 @@ class SourcePlan:
         return self.input.path
 
     def name(self, file: int) -> str:
-        """A file's name, relative to the output folder.
-
-        Raises:
-            OutputError: the source's name leads out of the output folder.
-        """
+        """A file's name, relative to the output folder."""
         values = {
             "name": self.input.name,
             "stem": self.input.stem,
@@ -115,12 +111,7 @@ class SourcePlan:
         return map(self.name, range(len(self)))
 
     def row(self, file: int, **outcome: Any) -> ManifestRow:
-        """The manifest's row for a file.
-
-        Args:
-            file: its number.
-            **outcome: ``status``, and ``bytes`` or ``error``.
-        """
+        """The manifest's row for a file."""
         return ManifestRow(
             source=self.source,
             output=self.name(file),
@@ -136,13 +127,7 @@ class SourcePlan:
 
 
 def make_plan(file: InputFile, index: PacketIndex, request: ExportRequest) -> SourcePlan:
-    """Plan the export of one source.
-
-    Raises:
-        FrameRangeError: no frame is selected, or a single frame where two are needed.
-        ParameterError: the crop exceeds the frame.
-        OutputError: its frames exceed the format's limit.
-    """
+    """Plan the export of one source."""
     height, width = request.output.placement(index.info).shape
     width, height = request.encoder.shape(width, height)
     request.encoder.check_size(width, height, file.path)
@@ -168,16 +153,7 @@ def make_plan(file: InputFile, index: PacketIndex, request: ExportRequest) -> So
 
 
 def provisional_plan(item: InputFile, info: StreamInfo, request: ExportRequest) -> SourcePlan:
-    """A plan for the most frames that a video may have according to its header, with placeholders for the times.
-
-    Args:
-        item: the video.
-        info: the facts of its stream.
-        request: the validated options of the command; of its selection only ``every`` and sequences count.
-
-    Raises:
-        SeqpipeError: as :func:`make_plan`.
-    """
+    """A plan for the most frames that a video may have according to its header, with placeholders for the times."""
     rate, seconds = info.average_rate or info.real_rate, info.duration_s
     declared = info.declared_frames or (0 if rate is None or seconds is None else int(rate * seconds))
     count = min(_MOST_FRAMES, int(declared * _MARGIN) + _EXTRA_FRAMES if declared else _UNDECLARED_FRAMES)
@@ -208,16 +184,7 @@ def _motion_of(path: str, options: Options) -> MotionArray:
 def _files_of(
     frames: IntArray, request: ExportRequest, source: str
 ) -> tuple[IntArray, IntArray | None, IntArray]:
-    """The frames of each file, its sequence, and its position in the sequence.
-
-    Args:
-        frames: the selected frames, ``(sequences, sequence_length)`` or ``(frames, 1)``.
-        request: the checked options.
-        source: for messages.
-
-    Raises:
-        FrameRangeError: a file needs two frames, and one is selected.
-    """
+    """The frames of each file, its sequence, and its position in the sequence."""
     encoder, sequence = request.encoder, None
     if request.selection.sequences:
         sequence = np.arange(len(frames), dtype=np.int64)
@@ -244,15 +211,7 @@ def single_frame(source: str) -> FrameRangeError:
 
 
 def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
-    """Check that all file names differ.
-
-    Args:
-        plans: the plans of the export, one per source.
-        others: further names that the export uses in the output folder, with a description of each.
-
-    Raises:
-        OutputError: two names are equal; the message names both sources.
-    """
+    """Check that all file names differ."""
     hashes = [np.fromiter(map(hash, plan.names()), dtype=np.int64, count=len(plan)) for plan in plans]
     # Eight bytes a file: names are formatted again only where two hashes agree.
     digests = [np.array([hash(name) for name in others], np.int64), *hashes]
@@ -274,11 +233,7 @@ def check_collisions(plans: Seq[SourcePlan], others: Mapping[str, str]) -> None:
 
 
 def check_told_apart(items: Seq[InputFile | SeqpipeError], options: Options) -> None:
-    """Check that the pattern names the files of each input differently, for jobs that see only a part of the inputs.
-
-    Raises:
-        OutputError: it does not; the message names two inputs.
-    """
+    """Check that the pattern names the files of each input differently, for jobs that see only a part of the inputs."""
     pattern = Pattern(options.pattern or "{stem}", sequences=True)
     used = [field for field in ("name", "stem", "parent") if field in pattern.fields]
     seen: dict[tuple[str, ...], InputFile] = {}

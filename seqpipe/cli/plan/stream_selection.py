@@ -54,11 +54,7 @@ FrameT = TypeVar("FrameT", bound=TimedFrame)
 
 
 def check_streamable(selection: FrameSelection) -> None:
-    """Check that a selection can be made without seeking, before the length of the video is known.
-
-    Raises:
-        ParameterError: it cannot; the message names the option.
-    """
+    """Check that a selection can be made without seeking, before the length of the video is known."""
     if selection.min_motion is not None:
         raise ParameterError(
             f"min_motion={selection.min_motion:g} requires reading the video twice", advice=SAVE_STREAM
@@ -103,13 +99,6 @@ class StreamSelector:
 
         Reading stops as soon as no more frames are wanted. Where that is the end of the stream, the range or the
         numbers asked for are checked.
-
-        Args:
-            frames: all frames of the stream.
-            clock: knows the times of the next ones, for a rate.
-
-        Raises:
-            FrameRangeError: frames that were asked for are not in the stream.
         """
         rule = self._selection
         if rule.fps is not None:
@@ -129,11 +118,7 @@ class StreamSelector:
                 raise no_key_frame(self._within, self._source)
 
     def _inside(self, frames: Iterator[FrameT]) -> Iterator[FrameT]:
-        """The frames in the range.
-
-        Raises:
-            FrameRangeError: none begins in it.
-        """
+        """The frames in the range."""
         for frame in frames:
             self._begin_s = frame.seconds if not self.frame_count else self._begin_s
             begins = self.first is None and self._is_in_range(frame)
@@ -208,11 +193,7 @@ class StreamSelector:
         )
 
     def _on_screen(self, frames: Iterator[FrameT], times_s: list[float]) -> Iterator[FrameT]:
-        """The frames on screen at ascending times from the first frame on.
-
-        Raises:
-            FrameRangeError: the stream ends before a time.
-        """
+        """The frames on screen at ascending times from the first frame on."""
         left, before = deque(times_s), None
         for frame in self._inside(frames):
             if before is not None and left[0] < frame.seconds - self._begin_s - EQUAL_S:

@@ -135,13 +135,7 @@ FRAMES = _Pattern("a,b,c", r"-?\d+(,-?\d+)*", "0,10,-1")
 
 
 def option(param: Param, *flags: str, **settings: Any) -> Callable[[CommandT], CommandT]:
-    """Return a Click option with the name, help and range of a parameter.
-
-    Args:
-        param: the declaration; underscores in its name become dashes.
-        *flags: the option's name if it differs from the parameter's.
-        **settings: arguments of :func:`click.option`.
-    """
+    """Return a Click option with the name, help and range of a parameter."""
     kind = _Checked(param)
     allowed = "" if param.choices else f" ({param.allowed.removesuffix(' or None')})"
     settings.setdefault("help", f"{sentence(param).rstrip('.')}{allowed}.")

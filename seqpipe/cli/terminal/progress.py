@@ -53,14 +53,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def progress_bar(what: str, steps: int | None, unit: str, inputs: int) -> Iterator[Bar]:
-    """Show a bar with the rate while the block runs, and remove it at the end.
-
-    Args:
-        what: description of the work, such as ``Exporting``.
-        steps: total number of steps; None if it is not known.
-        unit: unit of the steps, such as ``frames``.
-        inputs: number of inputs that they belong to.
-    """
+    """Show a bar with the rate while the block runs, and remove it at the end."""
     if not sys.stderr.isatty():
         yield Bar(what, steps, inputs, None)
         return

@@ -49,14 +49,7 @@ class _ShardType(ParamType):
 
 
 def shard_from(environment: Mapping[str, str]) -> ShardNumbers:
-    """Return the numbers of this job among those of an array of Slurm's, or of a launcher such as torchrun.
-
-    Args:
-        environment: with ``SLURM_ARRAY_TASK_ID``, ``_COUNT``, ``_MIN`` and ``_STEP``, or ``RANK`` and ``WORLD_SIZE``.
-
-    Raises:
-        ValueError: there are no numbers, or they do not give each job one of its own.
-    """
+    """Return the numbers of this job among those of an array of Slurm's, or of a launcher such as torchrun."""
     array = f"{_ARRAY}ID", f"{_ARRAY}COUNT"
     names = array if array[0] in environment else _RANKS
     if missing := [name for name in names if name not in environment]:

@@ -27,12 +27,7 @@ def option_names(command: click.Command | None = None) -> frozenset[str]:
 
 
 def worded(error: SeqpipeError | str, options: Collection[str] | None = None) -> str:
-    """Return an error's message for the terminal, without advice about options that the command lacks.
-
-    Args:
-        error: the error.
-        options: Python names of the command's options; by default of the command that runs in this thread.
-    """
+    """Return an error's message for the terminal, without advice about options that the command lacks."""
     if not isinstance(error, SeqpipeError) or not error.advice:
         return str(error)
     known = option_names() if options is None else options

@@ -145,11 +145,7 @@ class UnpackError(Exception):
 
 
 def volume_kind(head: bytes) -> str | None:
-    """Return the format of a volume file, a key of :data:`VOLUME_KINDS`; None for other files.
-
-    Args:
-        head: the first :data:`HEAD` bytes of the file, or all of a shorter one. Gzip streams are inflated.
-    """
+    """Return the format of a volume file, a key of :data:`VOLUME_KINDS`; None for other files."""
     packing = packing_of(head)
     if packing is not None:
         try:
@@ -186,12 +182,7 @@ def _kind_without_magic(head: bytes) -> str | None:
 
 
 def likely_kind(head: bytes, name: str = "") -> str | None:
-    """Return the format of a volume file whose first bytes are damaged, by what else it begins with, or by its name.
-
-    Args:
-        head: the first bytes.
-        name: name of the file.
-    """
+    """Return the format of a volume file whose first bytes are damaged, by what else it begins with, or by its name."""
     packing = packing_of(head)
     if packing is not None:
         try:

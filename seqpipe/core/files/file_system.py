@@ -10,11 +10,7 @@ __all__ = ["file_system"]
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the object's path in it.
-
-    Raises:
-        BackendError: no package for the protocol is installed.
-    """
+    """Return the file system of a URL, and the object's path in it."""
     import fsspec
 
     try:

@@ -31,16 +31,7 @@ _ORIENTATION: Final = 0x112
 
 
 def check_image(data: memoryview, source: str) -> None:
-    """Check the size and the lengths that the header of an image file declares; other data pass.
-
-    Args:
-        data: the bytes of the file.
-        source: name of the file, for messages.
-
-    Raises:
-        UnreadableSourceError: the file declares more pixels than :data:`seqpipe.core.limits.IMAGE_PIXELS` allows, or
-            more bytes than it has, or a checksum of its chunks is wrong.
-    """
+    """Check the size and the lengths that the header of an image file declares; other data pass."""
     head = bytes(data[:32])
     for magic, check in _CHECKS.items():
         if head.startswith(magic):
@@ -280,19 +271,7 @@ _CHANNELS: Final = {3: [2, 1, 0], 4: [2, 1, 0, 3]}
 
 
 def decode_pixels(raw: npt.NDArray[np.uint8], flags: int, source: str) -> npt.NDArray[Any]:
-    """Decode an image, after a check of what its header declares.
-
-    Args:
-        raw: the bytes of the file.
-        flags: those of ``cv2.imread``.
-        source: name of the file, for messages.
-
-    Returns:
-        The image ``HW`` or ``HWC``; colors are RGB or RGBA.
-
-    Raises:
-        UnreadableSourceError: the data are not an image, or damaged.
-    """
+    """Decode an image, after a check of what its header declares."""
     import cv2
 
     check_image(raw.data, source)

@@ -46,16 +46,7 @@ class NpyHeader(NamedTuple):
 
 
 def npy_header(head: bytes, source: str, kinds: str = "biufc") -> NpyHeader:
-    """Read the header of an array.
-
-    Args:
-        head: the first bytes of the file, 64 KiB or all.
-        source: name of the file, for messages.
-        kinds: kinds of dtypes that are accepted.
-
-    Raises:
-        UnreadableSourceError: they are no header, or the values are no numbers.
-    """
+    """Read the header of an array."""
     stream = io.BytesIO(head[:_HEAD_BYTES])
     try:
         version = np.lib.format.read_magic(stream)
@@ -82,11 +73,7 @@ def npy_header(head: bytes, source: str, kinds: str = "biufc") -> NpyHeader:
 
 
 def array_of_npy(data: npt.NDArray[np.uint8], source: str, kinds: str = "biufc") -> npt.NDArray[Any]:
-    """Return the array of an NPY file as a view of its bytes.
-
-    Raises:
-        UnreadableSourceError: the bytes are no NPY file, or fewer than its header declares.
-    """
+    """Return the array of an NPY file as a view of its bytes."""
     header = npy_header(data[:_HEAD_BYTES].tobytes(), source, kinds)
     if header.end > len(data):
         raise UnreadableSourceError(
@@ -100,15 +87,7 @@ def array_of_npy(data: npt.NDArray[np.uint8], source: str, kinds: str = "biufc")
 
 @contextmanager
 def reading_zip(source: str, fact: str = "the archive is damaged") -> Iterator[None]:
-    """Turn what reading a ZIP archive raises into an error that names it.
-
-    Args:
-        source: name of the archive.
-        fact: what to say.
-
-    Raises:
-        UnreadableSourceError: the archive is damaged, encrypted, or compressed by an unsupported method.
-    """
+    """Turn what reading a ZIP archive raises into an error that names it."""
     try:
         yield
     except SeqpipeError:
@@ -129,16 +108,7 @@ def reading_zip(source: str, fact: str = "the archive is damaged") -> Iterator[N
 
 
 def member_bytes(archive: zipfile.ZipFile, name: str, source: str) -> npt.NDArray[np.uint8]:
-    """Return the bytes of a member of an archive; its checksum is verified.
-
-    Args:
-        archive: the archive.
-        name: name of the member.
-        source: name of the archive, for messages.
-
-    Raises:
-        UnreadableSourceError: the member is larger than its compressed bytes can hold, or shorter than it says.
-    """
+    """Return the bytes of a member of an archive; its checksum is verified."""
     member = archive.getinfo(name)
     size, packed = member.file_size, member.compress_size
     most = packed * (1 if member.compress_type == zipfile.ZIP_STORED else _DEFLATE_MOST)

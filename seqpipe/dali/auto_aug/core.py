@@ -152,17 +152,7 @@ class Augmentation:
     def __call__(
         self, data: Any, *, magnitude_bin: Any = None, num_magnitude_bins: int | None = None, **options: Any
     ) -> Any:
-        """Return the function's result for samples and the parameter of a magnitude.
-
-        Args:
-            data: node of the samples.
-            magnitude_bin: number of the magnitude from 0: a number, a node, or a result of :func:`signed_bin`.
-            num_magnitude_bins: number of magnitudes, evenly spaced over ``mag_range``.
-            **options: further arguments; those that the function does not have are left out.
-
-        Raises:
-            ParameterError: an argument of the function or of the magnitude is missing or not valid.
-        """
+        """Return the function's result for samples and the parameter of a magnitude."""
         parameter = self._parameter(data, magnitude_bin, num_magnitude_bins)
         required = [one.name for one in self._further() if one.default is inspect.Parameter.empty]
         missing = [name for name in required if name not in options]
@@ -178,11 +168,7 @@ class Augmentation:
         return ParameterError(fact, source=f"the augmentation `{self.name}`")
 
     def _magnitudes(self, count: int | None) -> Any:
-        """Return all magnitudes.
-
-        Raises:
-            ParameterError: the number of bins is missing or another one, or the range is not valid.
-        """
+        """Return all magnitudes."""
         if isinstance(self.mag_range, np.ndarray):
             if count is not None and count != len(self.mag_range):
                 raise self._wrong(
@@ -227,11 +213,7 @@ class Augmentation:
         return types.Constant(table, device=on)[index]
 
     def _table(self, magnitudes: Any) -> np.ndarray[Any, Any]:
-        """Return the parameter of each magnitude.
-
-        Raises:
-            ParameterError: ``mag_to_param`` returns nodes, or arrays that differ in shape or dtype.
-        """
+        """Return the parameter of each magnitude."""
         made = [self.mag_to_param(one) for one in magnitudes]
         for one in made:
             if any(isinstance(part, DataNode) for part in (one if isinstance(one, (list, tuple)) else [one])):
@@ -356,11 +338,7 @@ class Policy:
         return ParameterError(fact, source=f"policy `{self.name}`")
 
     def _check(self, step: Any) -> None:
-        """Check one step of a sub-policy.
-
-        Raises:
-            ParameterError: it is not valid.
-        """
+        """Check one step of a sub-policy."""
         if not isinstance(step, (list, tuple)) or len(step) != 3:
             raise self._wrong(
                 "each operation in sub policy must be specified as a triple: (augmentation, probability, magnitude). "

@@ -54,11 +54,7 @@ def _each(
 
 
 def _signal(part: Array) -> Array:
-    """Return the only channel of a sample.
-
-    Raises:
-        ParameterError: there are several.
-    """
+    """Return the only channel of a sample."""
     if part.ndim > 1 and max(part.shape, default=0) != part.size:
         raise ParameterError(f"a signal of the shape {part.shape}", allowed="one channel")
     return part.reshape(-1)

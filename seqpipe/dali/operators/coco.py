@@ -100,18 +100,7 @@ def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
 
 
 def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list[_Annotated]:
-    """Return the images of an annotation file with their annotations.
-
-    Args:
-        root: folder of the images.
-        table: path of the annotation file.
-        settings: arguments of the reader.
-        chosen: file names of the images to return, in their order; None for all.
-
-    Raises:
-        SourceNotFoundError: the annotation file or an image does not exist, or the file lacks a chosen image.
-        ManifestError: the file is no annotation file of COCO's format.
-    """
+    """Return the images of an annotation file with their annotations."""
     try:
         text = Path(table).read_text(encoding="utf-8")
     except OSError as error:

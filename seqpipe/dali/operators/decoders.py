@@ -40,15 +40,7 @@ __all__ = [
 def _decoded(
     call: DaliCall, function: Callable[..., Array], layout: str, summary: str, *settings: DataNode
 ) -> DataNode:
-    """Return a node that calls a function for each sample, on threads.
-
-    Args:
-        call: the call of the operator.
-        function: called with the bytes, their source, the run, the number of the sample, and the sample's settings.
-        layout: layout of the results.
-        summary: the other arguments of the operator.
-        *settings: nodes of arguments.
-    """
+    """Return a node that calls a function for each sample, on threads."""
     count = current().num_threads or len(os.sched_getaffinity(0))
     workers = Workers(count, "seqpipe-decode")
 

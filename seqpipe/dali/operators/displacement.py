@@ -159,11 +159,7 @@ def remap(call: DaliCall) -> DataNode:
 
 
 def _check_layout(value: Value, name: str) -> None:
-    """Check that samples are images or sequences with channels last.
-
-    Raises:
-        ParameterError: they are not.
-    """
+    """Check that samples are images or sequences with channels last."""
     layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
     if layout[-3:] != "HWC":
         raise ParameterError(f"samples of layout {layout!r}", source=f"fn.{name}", allowed="HWC or FHWC")

@@ -157,11 +157,7 @@ def numba_function(call: DaliCall) -> Any:
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function compiled by Numba.
-
-    Raises:
-        BackendError: Numba is not installed.
-    """
+    """Return a function compiled by Numba."""
     try:
         numba: Any = import_module("numba")
     except ImportError as error:

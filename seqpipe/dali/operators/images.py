@@ -144,11 +144,7 @@ def _channels(value: Value, fill: Any) -> Value:
 
 
 def _ordered(value: Value, layout: str) -> Value:
-    """Transpose sequences to another layout.
-
-    Raises:
-        ParameterError: the layout has other axes.
-    """
+    """Transpose sequences to another layout."""
     if sorted(layout) != sorted(value.layout):
         raise ParameterError(
             f"output_layout={layout!r} of samples of layout {value.layout!r}",
@@ -234,13 +230,7 @@ def _flipped_views(memory: Staging, value: Value, settings: Mapping[str, Any]) -
 
 
 def _flipped(memory: Staging, value: Value, acts: Mapping[str, Any]) -> Value:
-    """Mirror samples along some axes by one copy.
-
-    Args:
-        memory: memory for the result.
-        value: the samples.
-        acts: whether to mirror along an axis, by its letter: a flag, or one for each sample.
-    """
+    """Mirror samples along some axes by one copy."""
     layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
     flags = {
         letter: one.on_host() if isinstance(one, Value) else [one] * len(value)
@@ -475,11 +465,7 @@ def multi_paste(call: DaliCall) -> DataNode:
 
 
 def _picked(images: Value, numbers: list[int]) -> list[Array]:
-    """Return some images of a batch.
-
-    Raises:
-        ParameterError: one does not exist.
-    """
+    """Return some images of a batch."""
     for number in numbers:
         if not 0 <= number < len(images):
             raise ParameterError(
@@ -491,11 +477,7 @@ def _picked(images: Value, numbers: list[int]) -> list[Array]:
 
 
 def _pasted(picked: list[Array], rows: dict[str, Any]) -> Array:
-    """Return one canvas with regions of images.
-
-    Raises:
-        ParameterError: a region reaches past an image or the canvas, or the images do not fit one canvas.
-    """
+    """Return one canvas with regions of images."""
     first, fact = picked[0], ""
     if "sides" not in rows and len({image.shape[:2] for image in picked}) > 1:
         fact = "If the `output_size` is not specified, all the input samples must have the same shape"

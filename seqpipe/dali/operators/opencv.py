@@ -30,14 +30,7 @@ _DEBAYER: Final = {
 
 
 def _by_image(call: DaliCall, function: Callable[..., Array], *settings: DataNode, summary: str) -> DataNode:
-    """Return a node that applies a function to each image.
-
-    Args:
-        call: the call.
-        function: called with an image ``HWC`` or ``HW`` and with the sample's settings; returns an image.
-        *settings: nodes of arguments.
-        summary: the other arguments.
-    """
+    """Return a node that applies a function to each image."""
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]

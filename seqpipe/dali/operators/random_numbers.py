@@ -132,11 +132,7 @@ def random_choice(call: DaliCall) -> DataNode:
 
 
 def _elements(among: Any) -> Any:
-    """Return the elements to choose from, of which a number has those from 0.
-
-    Raises:
-        ParameterError: there are none.
-    """
+    """Return the elements to choose from, of which a number has those from 0."""
     array = np.asarray(among)
     if not array.ndim and array.dtype.kind not in "iu":
         raise ParameterError(
@@ -154,11 +150,7 @@ def _elements(among: Any) -> Any:
 
 
 def _chances(elements: Any, chances: Any, sample: int) -> Any:
-    """Return the chance of each element; None if they are equal.
-
-    Raises:
-        ParameterError: they are not one for each, from 0 to 1, with the sum 1.
-    """
+    """Return the chance of each element; None if they are equal."""
     if chances is None:
         return None
     weights = np.ravel(chances).astype(np.float64)

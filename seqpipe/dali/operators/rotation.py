@@ -63,15 +63,7 @@ def rotate(call: DaliCall) -> DataNode:
 
 
 def _matrix(angle: float, axis: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return the 3×3 matrix from slice, row and column of the result to those of the volume, about their centers.
-
-    Args:
-        angle: in degrees.
-        axis: x, y and z of the direction, of any length.
-
-    Raises:
-        ParameterError: the axis has another number of values, or is zero.
-    """
+    """Return the 3×3 matrix from slice, row and column of the result to those of the volume, about their centers."""
     if axis.size != 3 or not np.any(axis):
         raise ParameterError(f"axis={axis.tolist()}", source="fn.rotate", allowed="x, y and z, not all 0")
     x, y, z = (axis / np.linalg.norm(axis)).tolist()

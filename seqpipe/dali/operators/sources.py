@@ -183,10 +183,6 @@ def _frames_read(source: ClipSource, index: Any) -> tuple[DataNode, DataNode]:
     """Return the nodes of frame numbers and timestamps in seconds.
 
     As in DALI, those of a padded frame are those of the frame that it repeats; -1 if it has ``fill_value``.
-
-    Args:
-        source: the source, whose samples are the same in all epochs.
-        index: node of the samples' indices.
     """
     selection = source.fetcher.selection
 
@@ -232,11 +228,7 @@ def lines_of(table: Any) -> list[tuple[int, str]]:
 
 
 def _rounding(call: DaliCall, by_frame: bool) -> tuple[_Rounding, _Rounding]:
-    """Return the rounding of starts and of ends that lie between frames, from the arguments of a reader.
-
-    Raises:
-        ParameterError: ``file_list_rounding`` is not valid.
-    """
+    """Return the rounding of starts and of ends that lie between frames, from the arguments of a reader."""
     if call.row.name.startswith("experimental."):
         name = call.take("file_list_rounding", "start_down_end_up")
     else:

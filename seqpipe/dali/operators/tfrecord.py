@@ -81,12 +81,7 @@ def tfrecord_reader(call: DaliCall) -> dict[str, DataNode]:
 
 
 def _records_of(path: str) -> Iterator[_Record]:
-    """Iterate over the records of a file by their headers.
-
-    Raises:
-        SourceNotFoundError: there is no such file.
-        UnreadableSourceError: the file ends within a record.
-    """
+    """Iterate over the records of a file by their headers."""
     if not Path(path).is_file():
         raise SourceNotFoundError("there is no such file", source=path)
     length, offset = Path(path).stat().st_size, 0
@@ -106,12 +101,7 @@ def _records_of(path: str) -> Iterator[_Record]:
 
 
 def _records_of_index(index: str, path: str) -> Iterator[_Record]:
-    """Iterate over the records of a file by its index file, made by ``tfrecord2idx``.
-
-    Raises:
-        SourceNotFoundError: the file or its index does not exist.
-        ManifestError: the file is no index.
-    """
+    """Iterate over the records of a file by its index file, made by ``tfrecord2idx``."""
     for file in (path, index):
         if not Path(file).is_file():
             raise SourceNotFoundError("there is no such file", source=file)
@@ -128,11 +118,7 @@ def _records_of_index(index: str, path: str) -> Iterator[_Record]:
 
 
 def _values(record: _Record, features: Mapping[str, Feature]) -> tuple[Array, ...]:
-    """Read the features of a record.
-
-    Raises:
-        UnreadableSourceError: the record cannot be read, or a feature has other values than described.
-    """
+    """Read the features of a record."""
     try:
         with Path(record.path).open("rb") as file:
             left = os.fstat(file.fileno()).st_size - record.offset
@@ -156,11 +142,7 @@ def _values(record: _Record, features: Mapping[str, Feature]) -> tuple[Array, ..
 
 
 def _verify(whole: memoryview, record: _Record) -> None:
-    """Compare a record with its length and its checksums.
-
-    Raises:
-        UnreadableSourceError: one is wrong.
-    """
+    """Compare a record with its length and its checksums."""
     parts = {"length": whole[: _HEADER - _FOOTER], "data": whole[_HEADER:-_FOOTER]}
     sums = {"length": whole[_HEADER - _FOOTER : _HEADER], "data": whole[-_FOOTER:]}
     for name, part in parts.items():
@@ -180,14 +162,7 @@ def _verify(whole: memoryview, record: _Record) -> None:
 
 
 def _value(name: str, feature: Feature, recorded: tuple[str, Any] | None, source: str) -> Array:
-    """Return the array of a feature.
-
-    Args:
-        name: its name.
-        feature: its description.
-        recorded: kind and values in the record; None if it has none.
-        source: the record, for messages.
-    """
+    """Return the array of a feature."""
     kind, values = recorded or (feature.kind, [])
     if kind != feature.kind:
         raise UnreadableSourceError(f"the feature {name!r} is {kind}, not {feature.kind}", source=source)
@@ -244,12 +219,7 @@ def _messages(message: memoryview, number: int) -> Iterator[memoryview]:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
-    """Iterate over the fields of a protocol buffer's message: number, wire type, and an integer or bytes.
-
-    Raises:
-        ValueError: the message has an unknown wire type, or ends within a field.
-        IndexError: it ends within an integer.
-    """
+    """Iterate over the fields of a protocol buffer's message: number, wire type, and an integer or bytes."""
     position = 0
     while position < len(message):
         key, position = _varint(message, position)

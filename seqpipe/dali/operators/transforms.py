@@ -128,11 +128,7 @@ def combined(call: DaliCall) -> DataNode:
 
 
 def _each(values: list[Value], count: int, function: Callable[..., Any]) -> Value:
-    """Apply a function to each sample of some values; to each frame if one of them is a parameter by frames.
-
-    Raises:
-        ParameterError: two of them differ in the number of frames.
-    """
+    """Apply a function to each sample of some values; to each frame if one of them is a parameter by frames."""
     framed = any(value.by_frame for value in values)
     parts = []
     for number in range(count):
@@ -158,11 +154,7 @@ def _each(values: list[Value], count: int, function: Callable[..., Any]) -> Valu
 
 
 def _product(matrices: list[Any], reverse: bool) -> npt.NDArray[np.float32]:
-    """Return the product of matrices; the first is applied first.
-
-    Raises:
-        ParameterError: the matrices differ in shape.
-    """
+    """Return the product of matrices; the first is applied first."""
     shapes = {np.shape(matrix) for matrix in matrices}
     if len(shapes) > 1:
         raise ParameterError(

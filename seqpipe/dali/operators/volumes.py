@@ -203,14 +203,7 @@ def _whole(side: float) -> int:
 
 
 def _sides(extents: Seq[float], wanted: Seq[float], mode: str, limits: Seq[float] | None) -> list[float]:
-    """Return sides of a result before they are rounded; a negative one is mirrored.
-
-    Args:
-        extents: sides of the sample, or of its window.
-        wanted: requested sides; 0 for one that follows from the others.
-        mode: ``mode`` of ``fn.resize``.
-        limits: ``max_size`` by axis.
-    """
+    """Return sides of a result before they are rounded; a negative one is mirrored."""
     known = [abs(side) / extent for side, extent in zip(wanted, extents, strict=True) if side]
     if mode in ("not_larger", "not_smaller"):
         scale = (min if mode == "not_larger" else max)(known, default=1.0)
@@ -247,11 +240,7 @@ def sides_and_scales(
 
 
 def _spatial_axes(value: Value, source: str) -> list[int]:
-    """Return the axes of a sample that windows slide along: all but frames and channels; without a layout, all.
-
-    Raises:
-        ParameterError: frames or channels are elsewhere than DALI accepts, or there are too many axes.
-    """
+    """Return the axes of a sample that windows slide along: all but frames and channels; without a layout, all."""
     layout = value.layout or "?" * value.ndim
     inner = (
         layout.removeprefix("CF").removeprefix("FC") if layout[:2] in ("CF", "FC") else layout.lstrip("FC")
@@ -275,14 +264,7 @@ def _spatial_axes(value: Value, source: str) -> list[int]:
 def _by_axis(
     value: Value, settings: Mapping[str, Any], names: Seq[str], source: str, *, always: bool = False
 ) -> list[list[list[float] | None]] | None:
-    """Return the numbers of some settings along each spatial axis, for each sample.
-
-    Returns:
-        The numbers; None for images with one number for all axes, or one for each frame, which operators take.
-
-    Raises:
-        ParameterError: a setting has another number of values than the samples have spatial axes.
-    """
+    """Return the numbers of some settings along each spatial axis, for each sample."""
     by_frame = any(isinstance(one, Value) and one.by_frame for one in settings.values())
     rows = [[_setting_of(settings, name, n) for name in names] for n in range(len(value))]
     single = all(one is None or one.size == 1 for row in rows for one in row)
@@ -390,19 +372,7 @@ def laplacian(call: DaliCall) -> DataNode:
 
 
 def _second_derivatives(value: Value, settings: Mapping[str, Any], *, always: bool = False) -> Value | None:
-    """Return the sum of second derivatives along each of up to three axes.
-
-    Args:
-        value: the samples.
-        settings: arguments of ``fn.laplacian`` by name; those that are nodes as their values.
-        always: whether to compute what the operator computes otherwise.
-
-    Returns:
-        The result; None for images with one number for all axes, or one for each frame, which the operator computes.
-
-    Raises:
-        ParameterError: a window is not valid.
-    """
+    """Return the sum of second derivatives along each of up to three axes."""
     rows = _by_axis(
         value, settings, ("window_size", "smoothing_size", "scale"), "fn.laplacian", always=always
     )
@@ -416,14 +386,7 @@ def _second_derivatives(value: Value, settings: Mapping[str, Any], *, always: bo
 
 
 def _laplacian_of(part: Array, axes: list[int], row: list[list[float] | None], normalized: bool) -> Array:
-    """Return the sum of second derivatives of one sample, float32.
-
-    Args:
-        part: the sample.
-        axes: its spatial axes.
-        row: window sizes, smoothing sizes and scales, one for each axis; None for the default.
-        normalized: whether each derivative is scaled by 2 to the power of (axes + 2 - sum of its windows' sizes).
-    """
+    """Return the sum of second derivatives of one sample, float32."""
     windows, smoothings, scales = row[0] or [3] * len(axes), row[1], row[2] or [1.0] * len(axes)
     for what, least, sizes in (("Window", 3, windows), ("Smoothing window", 1, smoothings or [])):
         if wrong := [size for size in sizes if size < least or size > 31 or not size % 2]:

@@ -60,12 +60,7 @@ def _of_volumes(value: Value, settings: Mapping[str, Any]) -> Value | None:
 
 
 def _warped(value: Value, settings: Mapping[str, Any]) -> Value:
-    """Warp volumes, or images of a size for each sample.
-
-    Args:
-        value: the samples.
-        settings: arguments of ``fn.warp_affine`` by name; matrix and size as values of nodes, or the same for all.
-    """
+    """Warp volumes, or images of a size for each sample."""
     layout = value.layout or {3: "HWC", 4: "DHWC"}.get(value.ndim, "")
     interpolation = settings.get("interp_type") or "linear"
     if interpolation not in ("nearest", "linear"):

@@ -133,11 +133,7 @@ def _nodes(call: DaliCall, samples: list[list[_Component]], kinds: list[str]) ->
 
 
 def _read(component: _Component, kind: str) -> _Read:
-    """Read a component; one that its sample lacks is empty.
-
-    Raises:
-        UnreadableSourceError: the archive cannot be read.
-    """
+    """Read a component; one that its sample lacks is empty."""
     if not component.archive:
         return _Read(np.zeros(0, kind), "")
     try:
@@ -174,12 +170,7 @@ def _first(files: list[_Component], extensions: list[str], exact: bool) -> _Comp
 
 
 def _samples_of_archive(path: str) -> Iterator[list[_Component]]:
-    """Iterate over the samples of an archive: lists of the files that have one key.
-
-    Raises:
-        SourceNotFoundError: there is no such archive.
-        UnreadableSourceError: the file is not an uncompressed tar archive.
-    """
+    """Iterate over the samples of an archive: lists of the files that have one key."""
     if not Path(path).is_file():
         raise SourceNotFoundError("there is no such archive", source=path)
     try:
@@ -206,12 +197,7 @@ def _key(name: str) -> str:
 
 
 def _samples_of_index(index: str, archive: str) -> Iterator[list[_Component]]:
-    """Iterate over the samples of an archive by its index file, made by DALI's ``wds2idx``.
-
-    Raises:
-        SourceNotFoundError: the archive or the index file does not exist.
-        ManifestError: the file is no index.
-    """
+    """Iterate over the samples of an archive by its index file, made by DALI's ``wds2idx``."""
     for path in (archive, index):
         if not Path(path).is_file():
             raise SourceNotFoundError("there is no such file", source=path)

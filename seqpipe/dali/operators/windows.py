@@ -78,11 +78,7 @@ def slice_(call: DaliCall) -> DataNode:
 
 
 def _check_single(call: DaliCall, arguments: Mapping[str, Any]) -> None:
-    """Check that no end of a window is given twice.
-
-    Raises:
-        ParameterError: one is.
-    """
+    """Check that no end of a window is given twice."""
     for sides in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
         if len(double := [name for name in sides if name in arguments]) > 1:
             raise call.wrong(f"{' and '.join(double)} are given", allowed=f"one of {', '.join(sides)}")

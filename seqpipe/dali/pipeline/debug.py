@@ -108,11 +108,7 @@ class DebugPipeline(Pipeline):
         return holding(result, self._run, self._known) if of_nodes else result
 
     def _next_of_source(self, row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-        """Return the next batch of a reader or an external source, which is made at the first iteration.
-
-        Raises:
-            StateError: another source was called at this position before.
-        """
+        """Return the next batch of a reader or an external source, which is made at the first iteration."""
         number, self._sources_used = self._sources_used, self._sources_used + 1
         if number == len(self._inner):
             self._inner.append(self._new_source(row, inputs, arguments))

@@ -317,11 +317,7 @@ class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
             return batch
 
     def _check_outputs(self, result: BatchResult) -> None:
-        """Compare a batch with the arguments ``output_dtype`` and ``output_ndim``.
-
-        Raises:
-            ParameterError: an output differs from them.
-        """
+        """Compare a batch with the arguments ``output_dtype`` and ``output_ndim``."""
         wanted = (self._output_dtype, self._output_ndim, self._output_layout)
         if all(one is None for one in wanted):
             return

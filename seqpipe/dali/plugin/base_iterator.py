@@ -137,11 +137,7 @@ class DALIIterator(TakesTurns, ABC, Iterator[list[Any]]):
         return int(self._pipes[0].epoch_size(self._reader)) if self._reader is not None else self._size
 
     def __len__(self) -> int:
-        """Number of batches of an epoch.
-
-        Raises:
-            TypeError: the size is unknown.
-        """
+        """Number of batches of an epoch."""
         if self._reader is not None:
             return self._pipes[0].source_of_reader(self._reader).batches(0)
         if self._size < 0:

@@ -51,12 +51,7 @@ class HostCopy:
     _windows: dict[Any, _ReadWindow | None] = field(default_factory=dict, init=False)
 
     def __call__(self, value: Value, *, copied: bool = True) -> Value:
-        """Copy a batch, or only its crop; samples of one shape become one array.
-
-        Args:
-            value: the batch; a batch on a GPU is returned unchanged.
-            copied: whether the source may reuse its memory, so that arrays that stay in main memory are copied, too.
-        """
+        """Copy a batch, or only its crop; samples of one shape become one array."""
         if value.on_gpu:
             return value
         read = [self._window(part, value.layout) for part in (value.data[:1] if value.dense else value)]

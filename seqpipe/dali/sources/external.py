@@ -474,9 +474,6 @@ def _argument_count(name: str, source: Callable[..., Any], most: int) -> int:
 
     As in DALI, a single positional argument is passed even if it has a default. Of several, only one without a default
     is passed, and likewise of a ``functools.partial``, whose arguments the user has set.
-
-    Raises:
-        TypeError: the callable requires more arguments.
     """
     try:
         parameters = inspect.signature(source).parameters.values()

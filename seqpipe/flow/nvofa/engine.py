@@ -31,16 +31,7 @@ _BOTH_SINCE: Final = 0x30  # the first interface version that computes both dire
 
 
 def check_engine(pairs: Pairs, source: str) -> None:
-    """Check that the GPU has an engine that supports the pairs.
-
-    Args:
-        pairs: pairs in main memory, or on the GPU whose engine computes them.
-        source: name of the operator, for messages.
-
-    Raises:
-        BackendError: there is no engine, or it cannot be used.
-        ParameterError: the engine does not support the size of the frames or the grid.
-    """
+    """Check that the GPU has an engine that supports the pairs."""
     caps = engine_caps(_device_of(pairs.frames), source)
     height, width = pairs.size
     least, most = (
@@ -65,15 +56,7 @@ def check_engine(pairs: Pairs, source: str) -> None:
 
 
 def engine_caps(device: int, source: str) -> dict[str, list[int]]:
-    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`.
-
-    Args:
-        device: index of the GPU.
-        source: name of the caller, for messages.
-
-    Raises:
-        BackendError: there is no engine, or it cannot be used.
-    """
+    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`."""
     try:
         return _caps(device)
     except BackendError as error:
@@ -94,17 +77,7 @@ def _device_of(frames: Array) -> int:
 
 
 def flow_on_gpu(pairs: Pairs) -> PairFlows:
-    """Compute the flow of pairs that :func:`check_engine` accepted.
-
-    Args:
-        pairs: pairs on a GPU, or in main memory, whose frames are copied to the first GPU.
-
-    Returns:
-        CuPy arrays, valid in the order of the current stream.
-
-    Raises:
-        BackendError: the engine returned an error, whose code is in the message.
-    """
+    """Compute the flow of pairs that :func:`check_engine` accepted."""
     cupy, settings = load_cupy(), pairs.settings
     device = _device_of(pairs.frames)
     with cupy.cuda.Device(device):

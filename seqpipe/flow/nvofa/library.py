@@ -71,30 +71,18 @@ def status_name(code: int) -> str:
 
 
 def interface() -> str:
-    """Return the version of the interface in use, such as 5.0.
-
-    Raises:
-        BackendError: the library is missing or too old.
-    """
+    """Return the version of the interface in use, such as 5.0."""
     return f"{api().version >> 4}.{api().version & 15}"
 
 
 @cache
 def api() -> Api:
-    """Return the functions of the driver's library, loaded once.
-
-    Raises:
-        BackendError: the library is missing or too old.
-    """
+    """Return the functions of the driver's library, loaded once."""
     return Api(load_library())
 
 
 def load_library() -> ctypes.CDLL:
-    """Load the driver's library.
-
-    Raises:
-        BackendError: the library is missing.
-    """
+    """Load the driver's library."""
     for path in _candidates(_DEPENDENCY):
         try:
             ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)

@@ -36,11 +36,7 @@ class Pool:
 
     @contextmanager
     def session(self, kind: EngineKind) -> Iterator[FlowSession]:
-        """Lease a session of a kind to a ``with`` block; the context of its device must be current.
-
-        Raises:
-            BackendError: the engine cannot create a session.
-        """
+        """Lease a session of a kind to a ``with`` block; the context of its device must be current."""
         with self._lock:
             session = next((one for one, known in reversed(self._idle.items()) if known == kind), None)
             if session is not None:

@@ -191,18 +191,7 @@ class FlowSession:
         hint: Buffer | None = None,
         temporal: bool = False,
     ) -> None:
-        """Enqueue the computation of a pair; later work on :attr:`outputs` sees its results.
-
-        Args:
-            first: the first frame.
-            second: the second frame.
-            results: buffers for the flow, the backward flow, the cost and the backward cost.
-            hint: initial flow.
-            temporal: whether to start from the flow of the previous pair.
-
-        Raises:
-            BackendError: the engine returned an error.
-        """
+        """Enqueue the computation of a pair; later work on :attr:`outputs` sees its results."""
         flow, backward, cost, backward_cost = (None if b is None else b.handle for b in results)
         inputs = ExecuteInput(
             inputFrame=first.handle,
@@ -220,11 +209,7 @@ class FlowSession:
         self.check(code, f"nvOFExecute({self.kind})")
 
     def check(self, code: int, call: str) -> None:
-        """Check the status code of a call.
-
-        Raises:
-            BackendError: the call failed.
-        """
+        """Check the status code of a call."""
         if code:
             raise _refused(code, call, _last_error(self.functions, self.handle))
 
@@ -244,11 +229,7 @@ class FlowSession:
 
 
 def _create(functions: Api) -> int:
-    """Create a handle in the current context.
-
-    Raises:
-        BackendError: the device has no engine, or cannot create a session.
-    """
+    """Create a handle in the current context."""
     context = load_cupy().cuda.driver.ctxGetCurrent()
     handle = ctypes.c_void_p()
     code = functions.nvCreateOpticalFlowCuda(context, ctypes.byref(handle))
@@ -283,14 +264,7 @@ def _refused(code: int, call: str, text: str) -> BackendError:
 
 
 def caps_of(device: int) -> dict[str, list[int]]:
-    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`.
-
-    Args:
-        device: index of the GPU.
-
-    Raises:
-        BackendError: the device has no engine.
-    """
+    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`."""
     functions = api()
     with load_cupy().cuda.Device(device):
         load_cupy().cuda.runtime.free(0)  # creates the context

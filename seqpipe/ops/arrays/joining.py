@@ -29,13 +29,7 @@ _MOST: Final = 2**31 - 1  # values of an image of a kernel
 
 
 def _concatenated(parts: Seq[Array], axis: int, shape: tuple[int, ...]) -> Array:
-    """Concatenate or stack arrays along an axis of the result.
-
-    Args:
-        parts: arrays of one dtype, on one device.
-        axis: axis of the result; arrays without it have an extent of 1 along it.
-        shape: shape of the result.
-    """
+    """Concatenate or stack arrays along an axis of the result."""
     library = namespace(parts[0])
     if library is not np:
         out: Array = library.empty(shape, parts[0].dtype)
@@ -48,17 +42,7 @@ def _concatenated(parts: Seq[Array], axis: int, shape: tuple[int, ...]) -> Array
 def _concatenated_by_kernel(
     parts: Seq[Array], axis: int, out: Array, device: KernelDevice | None = None
 ) -> bool:
-    """Write _concatenated arrays by one launch.
-
-    Args:
-        parts: see :func:`_concatenated`.
-        axis: see :func:`_concatenated`.
-        out: the result.
-        device: device that runs the kernel; None for the GPU that holds the arrays.
-
-    Returns:
-        Whether it was done; it is not if an array is not contiguous or the arrays have too many values.
-    """
+    """Write _concatenated arrays by one launch."""
     rows = prod(out.shape[:axis])
     filled = [part for part in parts if part.size]
     if not filled or not all(part.flags.c_contiguous for part in filled):

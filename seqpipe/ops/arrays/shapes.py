@@ -100,11 +100,7 @@ class Transpose(Shaping):
         return (*range(operand.first), *axes), names[: operand.first] + layout
 
     def _axes_by_layout(self, operand: ArrayOperand, layout: str) -> tuple[int, ...]:
-        """Return the input axis of each letter of a layout.
-
-        Raises:
-            ParameterError: the letters are not those of the input.
-        """
+        """Return the input axis of each letter of a layout."""
         own = operand.names[operand.first :]
         if sorted(own) != sorted(layout):
             raise ParameterError(

@@ -262,11 +262,7 @@ class Mixing(Declaration, register=False):
         return Mixed(like_container(x, samples), self._labels(labels, block, len(x)))
 
     def _check_samples(self, x: Seq[Mapping[str, Any]]) -> None:
-        """Check that all samples have the same parts, which are images and labels.
-
-        Raises:
-            ParameterError: they do not.
-        """
+        """Check that all samples have the same parts, which are images and labels."""
         check_marked(self, unmarked_labels(x[0]))
         first = {name: type(as_part(value)) for name, value in x[0].items()}
         for sample in x:
@@ -378,11 +374,7 @@ class Mixing(Declaration, register=False):
             ) from error
 
     def _probabilities(self, values: Array, samples: int) -> Array:
-        """Return labels as floats ``(N, classes)``.
-
-        Raises:
-            ParameterError: the labels do not fit the number of samples.
-        """
+        """Return labels as floats ``(N, classes)``."""
         numbers = values.dtype.kind in "iu" and values.shape == (samples,)
         floats = values.dtype.kind == "f" and values.ndim == 2 and len(values) == samples
         if numbers and self.num_classes is None:

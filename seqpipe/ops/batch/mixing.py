@@ -74,11 +74,7 @@ class Mixup(Mixing):
         return own * weight + others * (1 - weight)
 
     def _one_hot(self, part: Labels, values: Array) -> Array:
-        """Return floats ``(D, H, W, classes)`` of labels ``(D, H, W, 1)``.
-
-        Raises:
-            ParameterError: the number of classes is unknown.
-        """
+        """Return floats ``(D, H, W, classes)`` of labels ``(D, H, W, 1)``."""
         classes = self.num_classes if part.classes is None else part.classes
         if classes is None:
             raise ParameterError(

@@ -51,16 +51,7 @@ def run(
     backend: Backend | None = None,
     device: KernelDevice | None = None,
 ) -> None:
-    """Write the results of an operator.
-
-    Args:
-        op: the operator.
-        items: input images and output arrays, on one device and of one dtype.
-        specs: the samples.
-        block: their parameters.
-        backend: implementation; None for the kernel on a GPU, and for the fast implementation on the CPU.
-        device: device that runs the kernel; None for the GPU that holds the images.
-    """
+    """Write the results of an operator."""
     on_cpu = isinstance(items[0].x, np.ndarray)
     if not has_fast_form(op, items[0].x.dtype, items[0].out.dtype):
         if backend == "cuda":
@@ -142,14 +133,7 @@ def _kernel_block(op: Declaration, specs: Seq[Spec], block: Block) -> Block:
 
 
 def run_on_host(op: Declaration, item: Item, block: Block, *, fast: bool) -> None:
-    """Write the results of an operator, sample by sample.
-
-    Args:
-        op: the operator.
-        item: input images and output array.
-        block: the parameters.
-        fast: whether to use the CPU implementation instead of the reference.
-    """
+    """Write the results of an operator, sample by sample."""
     form, count = op.cpu if fast else op.reference, item.x.shape[0]
 
     def compute(number: int) -> None:
@@ -201,18 +185,7 @@ def run_form(
 
 
 def run_same_shape(op: Declaration, form: BackendForm, x: Array, p: SimpleNamespace, *, fast: bool) -> Array:
-    """Return the results of images with the same parameters, by a builtin operator that keeps their size and dtype.
-
-    Args:
-        op: the operator; its result is not validated.
-        form: see :func:`run_form`, also for the other arguments.
-        x: the images.
-        p: the parameters.
-        fast: whether the form is ``op.cpu``.
-
-    Returns:
-        A new array, or the images themselves if nothing changes.
-    """
+    """Return the results of images with the same parameters, by a builtin operator that keeps their size and dtype."""
     if len(x) > 1:  # run_form may process frame by frame
         out = namespace(x).empty(x.shape, x.dtype)
         run_form(op, form, x, out, p, fast=fast)

@@ -314,11 +314,7 @@ def _defined(parameters: dict[str, Any], function: Callable[..., Array]) -> Call
 
 
 def _signature_of(function: Any) -> tuple[str, list[str]]:
-    """Return the name of a function, and of its arguments after the images.
-
-    Raises:
-        ParameterError: it is not a function, or cannot be called with the images by position and all others by keyword.
-    """
+    """Return the name of a function, and of its arguments after the images."""
     name = getattr(function, "__name__", "")
     if not (callable(function) and function.__doc__ and name.isidentifier()) or isinstance(function, type):
         raise ParameterError(

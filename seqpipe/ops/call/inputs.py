@@ -344,12 +344,7 @@ def _checked(
 
 
 def check_marked(op: Any, unmarked: Seq[str]) -> None:
-    """Check that an operator computes no new values from parts that may be labels.
-
-    Args:
-        op: an operator, a choice or a chain.
-        unmarked: names of the parts; see :func:`seqpipe.parts.unmarked_labels`.
-    """
+    """Check that an operator computes no new values from parts that may be labels."""
     for one in op.operators:
         if isinstance(one, Declaration) and _computes(one):
             for name in unmarked:
@@ -364,11 +359,7 @@ def history_entry(op: Declaration, epoch: int, index: int, drawn: dict[str, Any]
 
 
 def images_of(op: Declaration, images: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the images of a sample that an operator changes, in the order in which it numbers them.
-
-    Raises:
-        ParameterError: the sample has none of a name.
-    """
+    """Return the names of the images of a sample that an operator changes, in the order in which it numbers them."""
     for name in op.image_names or ():
         if name not in images:
             raise ParameterError(
@@ -419,12 +410,7 @@ def count_of(x: Any, layout: str | None) -> int | None:
 
 
 def selected(x: Any, positions: Seq[int]) -> Any:
-    """Return some samples of a batch, in the form of the batch.
-
-    Args:
-        x: a batch of several samples, as :func:`count_of` counts them.
-        positions: positions of the samples.
-    """
+    """Return some samples of a batch, in the form of the batch."""
     if isinstance(x, Mapping):
         return {name: selected(value, positions) for name, value in x.items()}
     if isinstance(x, Part):

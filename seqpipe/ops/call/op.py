@@ -101,13 +101,7 @@ class BoundCall(NamedTuple):
     def results(
         self, backend: Backend | None, device: KernelDevice | None, *, allow_view: bool = False
     ) -> list[Array]:
-        """Compute the results, an array for each input.
-
-        Args:
-            backend: implementation.
-            device: device that runs kernels.
-            allow_view: whether results may be views of the input, because another operator reads them.
-        """
+        """Compute the results, an array for each input."""
         outs, items, sample = [], [], 0
         with on_device_of(self.parts[0].array):
             for part in self.parts:

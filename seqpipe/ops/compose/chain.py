@@ -368,14 +368,7 @@ class _Line:
     def run(
         self, x: Any, options: Mapping[str, Any], execution: dict[str, Any], *, last: bool
     ) -> tuple[Any, str | None]:
-        """Apply the operators; return the result and its layout.
-
-        Args:
-            x: the input.
-            options: layout, epoch and index.
-            execution: backend and device.
-            last: whether this ends the chain, so that the result may not be a view of the input.
-        """
+        """Apply the operators; return the result and its layout."""
         own, result = dict(options), x
         on_gpu = _uses_kernels(x, execution["backend"])
         for step in self.steps:

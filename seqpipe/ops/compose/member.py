@@ -48,12 +48,7 @@ class Member(Deferrable):
 
 
 def sample_error(images: Iterable[str], received: str) -> ParameterError:
-    """Return the error for an input of :class:`seqpipe.ops.Only` that is not a sample of several parts.
-
-    Args:
-        images: names of the images that it acts on.
-        received: description of the input.
-    """
+    """Return the error for an input of :class:`seqpipe.ops.Only` that is not a sample of several parts."""
     names = ", ".join(f"{name!r}: …" for name in images)
     return ParameterError(
         f"it acts on {', '.join(images)} of a sample, not on: {received}",
@@ -82,12 +77,7 @@ def reads_state(*names: str) -> Callable[[_Reader], _Reader]:
 
 
 def member_of_state(state: State, operator: Callable[[State], Any]) -> Any:
-    """Create a chain or a member of one, with its occurrence, so that it samples the same values.
-
-    Args:
-        state: what its ``state()`` returned, as JSON types.
-        operator: creates an operator from its state.
-    """
+    """Create a chain or a member of one, with its occurrence, so that it samples the same values."""
     reader = _READERS.get(field_of(state, "op", str, "member"))
     return operator(state) if reader is None else reader(state, lambda one: member_of_state(one, operator))
 

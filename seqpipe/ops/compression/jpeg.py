@@ -167,12 +167,7 @@ def _squeezed(x: Array, steps: Array) -> Array:
 
 
 def _frequencies(x: Array, passed: int) -> Array:
-    """Transform the first axis, of eight values, as ``jpeg_fdct_islow`` does.
-
-    Args:
-        x: the values.
-        passed: bits to remove; bits to add if negative.
-    """
+    """Transform the first axis, of eight values, as ``jpeg_fdct_islow`` does."""
     sums, differences = [x[k] + x[7 - k] for k in range(4)], [x[k] - x[7 - k] for k in range(4)]
     outer, inner = sums[0] + sums[3], sums[1] + sums[2]
     of_outer, of_inner = sums[0] - sums[3], sums[1] - sums[2]

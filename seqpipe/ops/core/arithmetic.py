@@ -123,13 +123,7 @@ def computed(sign: str, before: Any, behind: Any) -> Array:
 
 
 def cast_array(array: Array, kind: str, *, away: bool = False) -> Array:
-    """Convert values to another dtype; floats are rounded for integers, and all values saturate.
-
-    Args:
-        array: the values.
-        kind: name of the dtype.
-        away: whether halves are rounded away from zero, such as 2.5 to 3; by default to the even number.
-    """
+    """Convert values to another dtype; floats are rounded for integers, and all values saturate."""
     target = np.dtype(kind)
     if array.dtype == target:
         return array

@@ -164,14 +164,7 @@ def resolve(op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]) ->
 def _constants_of(
     op: Declaration, numbers: Seq[Seq[float]], spec: Spec, samples: int
 ) -> tuple[ConstantRows, ...]:
-    """Return the parameters of samples of one spec that draw their numbers in steps.
-
-    Args:
-        op: the operator.
-        numbers: for each step of :func:`steps_of`, the numbers of all samples.
-        spec: the samples.
-        samples: their number.
-    """
+    """Return the parameters of samples of one spec that draw their numbers in steps."""
     if not isinstance(op, BatchSampled):
         acts = [number < op.p for number in numbers[0]]
         cached = {one: constant_of(op, spec, acts=one) for one in set(acts)}

@@ -96,13 +96,7 @@ def range_param(doc: str = "") -> Any:
 
 
 def intensities(wanted: IntensityRange, spec: Spec, dtype: str = "") -> Intensities:
-    """Return the range for a sample.
-
-    Args:
-        wanted: the parameter.
-        spec: the sample, with the limits of its values if the range depends on these.
-        dtype: the dtype that ``"dtype"`` refers to; by default that of the sample.
-    """
+    """Return the range for a sample."""
     if wanted in (None, "dtype"):
         name = dtype or spec.dtype
         return Intensities(0.0, full_range(name), half_range(name))

@@ -185,13 +185,7 @@ def _forms(name: str) -> list[str]:
 
 
 def operator_hint(name: str, known: Iterable[str], *, functions: bool = False) -> str:
-    """Return advice for the name of an operator that does not exist; empty if nothing is similar.
-
-    Args:
-        name: the name as the user wrote it: misspelled, or another library's.
-        known: the names that exist.
-        functions: whether these are functions of ``fn`` rather than classes.
-    """
+    """Return advice for the name of an operator that does not exist; empty if nothing is similar."""
     by_plain = {_plain(one): one for one in known}
     for form in _forms(name):
         if form in by_plain:

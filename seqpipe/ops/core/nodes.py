@@ -355,9 +355,6 @@ def numbers_of(value: Any) -> npt.NDArray[Any] | FloatArray:
     """Return the numbers of a node's value in main memory, where arithmetic and parameters need them.
 
     Copies from a GPU use its current stream and wait for it.
-
-    Args:
-        value: an array, a number, or a list with one of them for each sample.
     """
     if isinstance(value, (Sequence, Batch)):
         raise ParameterError(

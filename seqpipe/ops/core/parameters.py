@@ -154,12 +154,7 @@ class Parameter:
         return self._constant(value) if varying is None else varying
 
     def _varying(self, value: Any, axes: int) -> Any:
-        """Return a distribution, a table, a node, or a tuple for a constant vector; None if it must be a constant.
-
-        Args:
-            value: the argument.
-            axes: most axes of a table, without the axis of a vector.
-        """
+        """Return a distribution, a table, a node, or a tuple for a constant vector; None if it must be a constant."""
         if isinstance(value, DataNode):
             return value
         if isinstance(value, Distribution):

@@ -119,11 +119,7 @@ def draw(
 def sampled(
     op: Declaration, specs: Seq[Spec], epoch: int, indices: Seq[int]
 ) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Sample each sample by its own generator.
-
-    Yields:
-        For each sample the sampled values by name, and whether the operator acts on it, or on each of its frames.
-    """
+    """Sample each sample by its own generator."""
     for spec, rng in zip(specs, streams(op.seed, op.stream_name, epoch, indices), strict=True):
         values = op.sample(rng, spec)
         # last, so that another p leaves the other sampled values unchanged

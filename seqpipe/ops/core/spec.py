@@ -168,10 +168,6 @@ def put(out: Array, values: Array) -> None:
 
     Values of the same dtype are copied. NaN, which integer arithmetic should not produce, becomes the least value of an
     integer dtype.
-
-    Args:
-        out: output array.
-        values: floats, or values of the dtype of ``out``, of a shape that broadcasts to that of ``out``.
     """
     if values.dtype == out.dtype:
         out[...] = values

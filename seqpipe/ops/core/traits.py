@@ -64,14 +64,7 @@ class Work(NamedTuple):
     def launches(
         self, rows: npt.NDArray[Any], sizes: Collection[tuple[int, int]], images: int, threads: int
     ) -> list[KernelPass]:
-        """Return the kernels that rows of parameters need, in order; each processes all images.
-
-        Args:
-            rows: the parameters.
-            sizes: (height, width) of the results.
-            images: number of images.
-            threads: threads of a block.
-        """
+        """Return the kernels that rows of parameters need, in order; each processes all images."""
         blocks, names = 1, self.kernels
         for height, width in sizes:
             blocks = max(blocks, self.blocks(height, width, threads, images))
@@ -236,12 +229,7 @@ class Traits:
 
 
 def collected(cls: Any, *, new_reference: bool) -> Any:
-    """Return the traits of a class: those of its body, which are removed from it, and those of its bases.
-
-    Args:
-        cls: the class, before it becomes a dataclass.
-        new_reference: whether it replaces the reference of a base.
-    """
+    """Return the traits of a class: those of its body, which are removed from it, and those of its bases."""
     kinds = [type(base.__dict__["traits"]) for base in cls.__mro__ if "traits" in base.__dict__]
     kind = max(kinds, key=lambda one: len(one.__mro__))
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}

@@ -175,16 +175,7 @@ def by_frame(x: Array, make: Callable[[Array], Any]) -> Array:
 
 
 def extended(x: Array, axis: int, window: int, mode: FillMode, fill: Any, anchor: int | None = None) -> Array:
-    """Pad an array along one axis by as much as a window needs.
-
-    Args:
-        x: the array.
-        axis: the axis.
-        window: length of the window.
-        mode: how values outside are filled; see :mod:`seqpipe.core.padding`.
-        fill: the value for ``"constant"``.
-        anchor: index of the window's center; None for ``window // 2``.
-    """
+    """Pad an array along one axis by as much as a window needs."""
     length, before = x.shape[axis], window // 2 if anchor is None else anchor
     if window == 1:
         return x

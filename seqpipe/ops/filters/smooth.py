@@ -91,13 +91,7 @@ class _Gaussian(Separable, register=False):
 
 @lru_cache(maxsize=256)
 def _weights(sigma: float, taps: int, *, fixed: bool) -> Weights:
-    """Return the weights of a Gaussian window, which sum to 1; cached, so do not modify them.
-
-    Args:
-        sigma: standard deviation; 0 derives it from the taps.
-        taps: an odd number.
-        fixed: whether to round to fixed-point steps.
-    """
+    """Return the weights of a Gaussian window, which sum to 1; cached, so do not modify them."""
     if taps == 1:
         return np.ones(1, np.float32)
     sigma = sigma or 0.3 * ((taps - 1) / 2 - 1) + 0.8

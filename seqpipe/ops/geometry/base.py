@@ -359,11 +359,7 @@ class Nearest(Geometry, register=False):
 
 
 def check_sides(op: Geometry, height: int, width: int) -> None:
-    """Check that float32 matrices support the size, for an operator that moves whole pixels.
-
-    Raises:
-        ParameterError: the images are larger.
-    """
+    """Check that float32 matrices support the size, for an operator that moves whole pixels."""
     if op.traits.whole_pixels and max(height, width) > _LONGEST:
         raise ParameterError(
             f"images of {height}×{width} pixels",

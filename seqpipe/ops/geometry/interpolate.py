@@ -33,13 +33,7 @@ _MAX_COORDINATE: Final = np.float32(1 << 24)  # limit of coordinates, so that th
 
 
 def coordinates_of(matrix: Float32Array, height: int, width: int) -> tuple[Float32Array, Float32Array]:
-    """Return the source points of the pixels of a result: x and y, float32 ``(height, width)`` each.
-
-    Args:
-        matrix: float32 ``(3, 3)``, from the result to the source; the corner of the first pixel is at (0, 0).
-        height: rows of the result.
-        width: columns of the result.
-    """
+    """Return the source points of the pixels of a result: x and y, float32 ``(height, width)`` each."""
     half = np.float32(0.5)
     column = np.arange(width, dtype=np.float32) + half
     line = (np.arange(height, dtype=np.float32) + half)[:, None]
@@ -64,15 +58,7 @@ class _Taps(NamedTuple):
 def interpolated(
     x: Array, along: Float32Array, down: Float32Array, kind: InterpolationKind, fill: float | None
 ) -> Array:
-    """Interpolate at points, summing each row of source pixels first; NumPy is five times faster plane by plane.
-
-    Args:
-        x: images ``(F, H, W, C)`` in float32, in main memory or on a GPU.
-        along: x of the points, ``(height, width)``.
-        down: y of the points.
-        kind: interpolation.
-        fill: value outside; None repeats edge pixels.
-    """
+    """Interpolate at points, summing each row of source pixels first; NumPy is five times faster plane by plane."""
     library = namespace(x)
     frames, height, width, channels = x.shape
     planes = library.ascontiguousarray(x.transpose(0, 3, 1, 2)).reshape(frames, channels, height * width)
@@ -144,14 +130,7 @@ def _native() -> Any:
 def remapped(
     x: npt.NDArray[Any], along: Float32Array, down: Float32Array, fill: float | None
 ) -> npt.NDArray[Any]:
-    """Compute linear interpolation by OpenCV, within 1e-5 of the range of values of :func:`interpolated`.
-
-    Args:
-        x: images in main memory, of up to 4 channels and 32766 rows and columns.
-        along: x of the points.
-        down: y of the points.
-        fill: value outside; None repeats edge pixels.
-    """
+    """Compute linear interpolation by OpenCV, within 1e-5 of the range of values of :func:`interpolated`."""
     import cv2
 
     out = np.empty((len(x), *along.shape, x.shape[3]), np.float32)

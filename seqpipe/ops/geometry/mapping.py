@@ -149,17 +149,7 @@ class Mappings(NamedTuple):
 
 
 def scaling(left: Any, across: Any, top: Any, down: Any) -> FloatArray:
-    """Return the matrix of a map along both axes.
-
-    Args:
-        left: source column of the first pixel; or one for each of several maps, likewise the other arguments.
-        across: source columns per column of the result.
-        top: source row of the first pixel.
-        down: source rows per row of the result.
-
-    Returns:
-        ``(3, 3)``, or ``(R, 3, 3)``.
-    """
+    """Return the matrix of a map along both axes."""
     maps = getattr(left, "shape", ())
     if not maps:
         return np.array(((across, 0, left), (0, down, top), (0, 0, 1)), np.float64)
@@ -171,14 +161,7 @@ def scaling(left: Any, across: Any, top: Any, down: Any) -> FloatArray:
 
 
 def spacing_of(affine: FloatArray) -> tuple[float, float, float]:
-    """Return the spacing of voxels along slices, rows and columns in mm.
-
-    Args:
-        affine: 4×4, from voxel ``(slice, row, column)`` to millimeters.
-
-    Raises:
-        ParameterError: a spacing is 0 or not finite.
-    """
+    """Return the spacing of voxels along slices, rows and columns in mm."""
     spacing: tuple[float, float, float] = tuple(np.linalg.norm(affine[:3, :3], axis=0).tolist())
     if not all(0 < one < np.inf for one in spacing):
         raise ParameterError(
@@ -217,14 +200,6 @@ def _shown_box(corners: FloatArray, height: int, width: int) -> FloatArray:
 
     The mapped box extends to infinity, so it is clipped to the result. A result also shows the source beyond the
     vanishing line, rotated by 180 degrees, because its pixels are at ``(u / w, v / w)`` for either sign of ``w``.
-
-    Args:
-        corners: ``(4, 3)``, the mapped corners of the box in order around it, in homogeneous coordinates.
-        height: rows of the result.
-        width: columns of the result.
-
-    Returns:
-        Left, top, right and bottom; all 0 if nothing is visible.
     """
     # with w >= 0, a point is within the result if its product with each border is not negative
     borders = np.array([[1.0, 0, 0], [0, 1, 0], [-1, 0, width], [0, -1, height]])

@@ -202,14 +202,7 @@ class Rotate(Warped):
 
 
 def _canvas(angle: float, height: int, width: int, aspect: float) -> tuple[int, int]:
-    """Return height and width that show all of a rotated image, by DALI's rule.
-
-    Args:
-        angle: in degrees.
-        height: rows of the image.
-        width: columns of the image.
-        aspect: ratio of row to column spacing.
-    """
+    """Return height and width that show all of a rotated image, by DALI's rule."""
     # float32 as in DALI, where its last bit decides at 45 degrees
     turn = float(np.float32(angle) * np.float32(math.pi / 180))
     cosine, sine = abs(math.cos(turn)), abs(math.sin(turn))

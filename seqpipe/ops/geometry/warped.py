@@ -190,13 +190,7 @@ def voted(x: Array, mapping: Mapping) -> Array:
 
 
 def _winner(taps: Array, weights: Array, nearest: Array) -> Array:
-    """Return, of four labels, the one with the greatest sum of weights.
-
-    Args:
-        taps: ``(4, H, W, C)``.
-        weights: ``(4, H, W, 1)``.
-        nearest: index of the nearest, ``(H, W, 1)``.
-    """
+    """Return, of four labels, the one with the greatest sum of weights."""
     xp = namespace(taps)
     own = xp.take_along_axis(taps, xp.broadcast_to(nearest, taps.shape[1:])[None], 0)[0]
     differs = (taps != taps[:1]).any(axis=0)

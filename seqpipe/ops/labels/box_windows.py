@@ -48,12 +48,7 @@ class BoxWindows:
     total: int
 
     def draw(self, boxes: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Return a window; if none overlaps enough, the one that overlaps most.
-
-        Args:
-            boxes: the boxes ``(K, 2 · axes)``.
-            rng: random generator.
-        """
+        """Return a window; if none overlaps enough, the one that overlaps most."""
         axes = boxes.shape[1] // 2
         best, most = np.repeat([0.0, 1.0], axes), -1.0
         left = self.total

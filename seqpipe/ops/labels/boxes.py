@@ -358,13 +358,7 @@ class _BboxWindows(NamedTuple):
     each: bool
 
     def first(self, drawn: FloatArray, boxes: FloatArray, threshold: float) -> FloatArray | None:
-        """Return the first window that overlaps enough, as left, top, right, bottom; None if none does.
-
-        Args:
-            drawn: four random numbers from 0 to 1 for each window: for width, height, left and top.
-            boxes: ``(K, 4)``, left, top, right and bottom.
-            threshold: required overlap.
-        """
+        """Return the first window that overlaps enough, as left, top, right, bottom; None if none does."""
         windows = self._candidates(drawn)
         suitable = self._suitable(boxes, windows, threshold)
         if not suitable.any():

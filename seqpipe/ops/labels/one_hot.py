@@ -29,11 +29,7 @@ _TOGETHER: Final = 16  # bytes that a thread writes at once, so items start at a
 
 
 def _one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) -> Array:
-    """Return one-hot vectors along a new axis.
-
-    Returns:
-        An array of the dtype of ``values``.
-    """
+    """Return one-hot vectors along a new axis."""
     library = namespace(labels)
     if library is not np:
         result: Array = library.empty((*labels.shape[:axis], classes, *labels.shape[axis:]), values.dtype)
@@ -48,18 +44,7 @@ def _one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) -
 def _one_hot_by_kernel(
     labels: Array, axis: int, values: npt.NDArray[Any], out: Array, device: KernelDevice | None = None
 ) -> bool:
-    """Write the result of :func:`_one_hot` by one launch.
-
-    Args:
-        labels: see :func:`_one_hot`.
-        axis: see :func:`_one_hot`.
-        values: see :func:`_one_hot`.
-        out: the result.
-        device: device that runs the kernel; None for the GPU that holds the labels.
-
-    Returns:
-        Whether it was done; it is not if one label and the following axes have too many values.
-    """
+    """Write the result of :func:`_one_hot` by one launch."""
     if not out.size:
         return True
     inner, classes = prod(labels.shape[axis:]), out.shape[axis]

@@ -24,17 +24,7 @@ __all__ = ["moved_flow"]
 
 
 def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
-    """Transform the flow of a sample like its frames.
-
-    Args:
-        op: the operator.
-        flow: ``(F - stride, h, w, 2)`` or, for one pair, ``(h, w, 2)``: forward flow, on a grid of 1, 2, 4 or 8 pixels.
-        rows: parameters of the sample.
-        spec: the sample, with F frames.
-
-    Returns:
-        The flow on the same grid of the result, of the same dtype. It is unknown (NaN) where that of the source is.
-    """
+    """Transform the flow of a sample like its frames."""
     array = flow_array(flow, op.name)
     pairs = array.shape[0] if array.ndim == 4 else 1
     if array.ndim not in (3, 4) or not 1 <= pairs <= spec.frames:

@@ -275,11 +275,7 @@ class OpticalFlow(Arrays):
         return Flows(**parts)
 
     def _method(self, frames: Array, pairs: Pairs) -> str:
-        """Return the method that computes the flow.
-
-        Raises:
-            BackendError: the engine is requested, and cannot be used.
-        """
+        """Return the method that computes the flow."""
         if self.backend in METHODS or (self.backend == "auto" and not _on_gpu(frames)):
             return "dis" if self.backend == "auto" else self.backend
         from ...flow.nvofa import check_engine

@@ -67,17 +67,7 @@ def _source_indices(taps: Taps) -> IntArray | slice:
 def resample_cpu(
     x: npt.NDArray[Any], rows: tuple[SampledAxis, int], columns: tuple[SampledAxis, int], dtype: np.dtype[Any]
 ) -> npt.NDArray[Any]:
-    """Compute :func:`resampled` in C if there is a C compiler.
-
-    Args:
-        x: images ``(F, H, W, C)``, in main memory.
-        rows: resampling of the rows, and their number.
-        columns: resampling of the columns, and their number.
-        dtype: dtype of the result.
-
-    Returns:
-        The images, rounded to ``dtype`` if it is the integer dtype of the input; otherwise as float32.
-    """
+    """Compute :func:`resampled` in C if there is a C compiler."""
     native = _native()
     if native is None:
         taps = taps_of(*rows, x.shape[1]), taps_of(*columns, x.shape[2])

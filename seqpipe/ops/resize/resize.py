@@ -147,11 +147,7 @@ class _Sized(Scaled, register=False):
         return (start + end) / 2 - step * rounded / 2 if self.subpixel_scale else start, step, rounded
 
     def _window(self, p: Any, height: int, width: int) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return top and bottom, and left and right of the region of interest in pixels.
-
-        Raises:
-            ParameterError: it is empty, or too far from the image.
-        """
+        """Return top and bottom, and left and right of the region of interest in pixels."""
         if self.roi_start is None:
             return (0.0, height), (0.0, width)
         units = (height, width) if self.roi_relative else (1, 1)
@@ -392,14 +388,7 @@ class _CropWindows:
     def draw(
         self, rng: np.random.Generator | BatchGenerator, height: int, width: int, frames: int | None
     ) -> Any:
-        """Sample left, top, width and height of a window, or of one for each frame.
-
-        Args:
-            rng: random generator of a sample; or of several, whose axis comes first in the result.
-            height: rows of the images.
-            width: columns of the images.
-            frames: number of frames; None for one window.
-        """
+        """Sample left, top, width and height of a window, or of one for each frame."""
         if not isinstance(rng, BatchGenerator):
             return self._some(ScalarGenerator.of(rng), height, width, frames)
         return np.array([self._some(one, height, width, frames) for one in rng.each(_WORDS)])

@@ -215,14 +215,7 @@ class Normalize(Op):
         return out if np.all(acts) else library.where(acts, out, x)
 
     def _names(self, positions: Seq[int]) -> str:
-        """Return the letters of the axes.
-
-        Args:
-            positions: position of each axis of the input among N, F, H, W and C.
-
-        Raises:
-            ParameterError: there is no such axis, or an axis is repeated.
-        """
+        """Return the letters of the axes."""
         letters = [_SAMPLE[position - 1] for position in positions if position]
         chosen = range(len(letters)) if self.axes is None else self.axes
         return "".join(letters[axis] for axis in axes_from_0(self, chosen, len(letters)))

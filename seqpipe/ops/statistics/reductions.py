@@ -76,14 +76,7 @@ def mean_of(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def variance_of(x: Array, mean: Array, axes: tuple[int, ...], ddof: int = 0) -> Array:
-    """Return the mean square of distances from a mean over axes, which become 1.
-
-    Args:
-        x: values.
-        mean: of a shape that broadcasts to that of the values.
-        axes: axes to reduce.
-        ddof: delta degrees of freedom; the divisor is at least 1.
-    """
+    """Return the mean square of distances from a mean over axes, which become 1."""
     freedom, shape = max(_count(x, axes) - ddof, 1), shape_of(x, axes)
     if isinstance(x, np.ndarray) and _count(x, axes) >= _LONG and mean.shape in (shape, ()):
         rows = rows_of(x, axes)
@@ -115,13 +108,6 @@ def mean_square_by_kernel(
     x: Array, axes: tuple[int, ...], *, from_mean: bool, ddof: int = 0, device: KernelDevice | None = None
 ) -> Array | None:
     """Return the mean square of values over axes, which become 1, or of their distances from their mean.
-
-    Args:
-        x: values.
-        axes: axes to reduce.
-        from_mean: whether to use distances from the mean.
-        ddof: delta degrees of freedom; the divisor is at least 1.
-        device: device that runs the kernel; None for the GPU that holds the values.
 
     Returns:
         The mean squares in double precision; None if the array's library should compute them: in main memory, for
@@ -163,10 +149,6 @@ class _Reduction(OnAxes, register=False):
     @or_node
     def __call__(self, x: Any, *, layout: str | None = None) -> Any:
         """Reduce axes of an array.
-
-        Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of these.
-            layout: layout of arrays; if it has N, numbers of axes do not count that one, and it is kept.
 
         Returns:
             An array of the same library on the same device, also for a Sequence; for a list, and for a Batch of samples
@@ -297,16 +279,7 @@ class _Spread(_Float, register=False):
 
     @or_node
     def __call__(self, x: Any, mean: Any = None, *, layout: str | None = None) -> Any:
-        """Reduce axes of an array.
-
-        Args:
-            x: a NumPy, CuPy or torch array, a Sequence, a Batch, or a list of these.
-            mean: a number, or an array that fits the result; None computes it.
-            layout: layout of arrays; if it has N, numbers of axes do not count that one, and it is kept.
-
-        Returns:
-            See :meth:`Mean.__call__`.
-        """
+        """Reduce axes of an array."""
         return self._of(x, layout, mean=mean)
 
     def variance(self, x: Array, p: Any) -> Array:

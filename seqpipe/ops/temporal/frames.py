@@ -377,11 +377,7 @@ def _index_of(layout: str, n: int) -> tuple[Any, ...]:
 
 
 def _numbered(numbers: Any, frames: int, name: str, what: str) -> npt.NDArray[Any]:
-    """Return indices of frames from 0, of which some count from the end.
-
-    Raises:
-        ParameterError: there is no such frame.
-    """
+    """Return indices of frames from 0, of which some count from the end."""
     for number in numbers:
         if not -frames <= number < frames:
             raise ParameterError(

@@ -38,14 +38,7 @@ class _Sample:
 def run_on_gpu(
     states: Seq[SampleState], plans: Seq[Plan], device: KernelDevice, memory: BatchMemory | None
 ) -> list[SampleState]:
-    """Run the planned steps of samples on a GPU.
-
-    Args:
-        states: the samples, all of them on one device, which is the current one.
-        plans: their steps.
-        device: device of the kernels.
-        memory: memory for contiguous results; None if they need not be contiguous.
-    """
+    """Run the planned steps of samples on a GPU."""
     samples = [_Sample(state, list(plan.steps)) for state, plan in zip(states, plans, strict=True)]
     while any(sample.steps for sample in samples):
         if moving := [one for one in samples if one.steps and isinstance(one.steps[0], Move)]:

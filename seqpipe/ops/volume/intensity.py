@@ -352,14 +352,7 @@ class _Local(Intensity, register=False):
 
 
 def _near(xp: Any, center: FloatArray, size: Seq[int], reach: float) -> Array:
-    """Return a float64 Gaussian with the value 1 at its center, as the product of one function of each axis.
-
-    Args:
-        xp: array namespace of the result; only the values along the axes are computed on the CPU.
-        center: position along each axis, from 0 (beginning) to 1 (end).
-        size: slices, rows and columns.
-        reach: standard deviation as a fraction of each axis.
-    """
+    """Return a float64 Gaussian with the value 1 at its center, as the product of one function of each axis."""
     along = [
         np.exp(-0.5 * (((np.arange(n) + 0.5) / n - coordinate) / reach) ** 2)
         for n, coordinate in zip(size, center, strict=True)

@@ -397,15 +397,7 @@ def plans_of(
     indices: Seq[int],
     drawn: Seq[Seq[SampledParameters]] | None = None,
 ) -> list[Plan]:
-    """Plan the steps of operators for samples.
-
-    Args:
-        ops: the operators.
-        states: the samples.
-        epoch: the epoch that parameters are sampled for.
-        indices: of the samples.
-        drawn: for each operator the parameters of the samples; None to sample them.
-    """
+    """Plan the steps of operators for samples."""
     plans = [Plan(state) for state in states]
     for number, op in enumerate(ops):
         parameters = (

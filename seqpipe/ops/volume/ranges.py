@@ -17,16 +17,7 @@ __all__ = ["IntensityRange", "Reciprocal", "TwoSided", "moments", "percentiles",
 
 
 def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
-    """Return the least and the greatest intensity of a channel.
-
-    Args:
-        op: the operator, which has a parameter ``range``.
-        x: the channel.
-        dtype: dtype of the original volume.
-
-    Raises:
-        ParameterError: there is no range.
-    """
+    """Return the least and the greatest intensity of a channel."""
     bounds: Any = op.range
     if bounds is None:
         raise ParameterError(
@@ -50,12 +41,7 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
 
 
 def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
-    """Return the mean and the standard deviation of values; 0 and 1 if there are none.
-
-    Args:
-        x: values; NaN and infinity do not count.
-        where: mask of the values that count.
-    """
+    """Return the mean and the standard deviation of values; 0 and 1 if there are none."""
     values = x if where is None else x[where]
     if not values.size:
         return 0.0, 1.0

@@ -263,17 +263,7 @@ def apply_to_samples(
     settings: RunSettings,
     drawn: Seq[Seq[SampledParameters]] | None = None,
 ) -> list[Sample]:
-    """Apply operators to samples, with histories.
-
-    Args:
-        ops: the operators.
-        samples: each of them parts by name.
-        layout: of arrays.
-        epoch: the epoch that draws are for.
-        indices: of the samples.
-        settings: settings of the run.
-        drawn: for each operator the parameters of the samples; None to sample them.
-    """
+    """Apply operators to samples, with histories."""
     warn_of_counts()
     states = [state_of(ops[0].name, sample, layout) for sample in samples]
     memory = BatchMemory(len(states)) if settings.stacked else None

@@ -158,11 +158,7 @@ class Elastic3d(Spatial):
         return mapping.warped(Lattice(points, distance))
 
     def _distances(self, p: Any, grid: VoxelGrid) -> tuple[_Three, _Three]:
-        """Return the distance between control points and the maximum displacement, in voxels along each axis.
-
-        Raises:
-            ParameterError: the field could fold.
-        """
+        """Return the distance between control points and the maximum displacement, in voxels along each axis."""
         # plain numbers, as in RandomAffine3d.moved
         d = h = w = float(self.spacing)
         if self.spacing_mm is not None:
@@ -307,14 +303,7 @@ class Resample3d(_Resized):
 
 
 def _resized(mapping: Mapping3, size: FloatArray, grid: VoxelGrid, step: FloatArray) -> Mapping3:
-    """Return a mapping with another number of voxels about the same center.
-
-    Args:
-        mapping: mapping of the operators before.
-        size: slices, rows and columns.
-        grid: grid of the input.
-        step: distance between voxels of the result, in voxels of the input.
-    """
+    """Return a mapping with another number of voxels about the same center."""
     extent = np.array(grid.size)
     matrix = IDENTITY.copy()
     matrix[:3, :3] = np.diag(step)
@@ -324,11 +313,7 @@ def _resized(mapping: Mapping3, size: FloatArray, grid: VoxelGrid, step: FloatAr
 
 
 def _unsheared(op: Volumetric, angles: Seq[float]) -> Seq[Seq[float]]:
-    """Return the inverse of the matrix of a shear by six angles in degrees; zeros that separate slices stay zeros.
-
-    Raises:
-        ParameterError: the matrix is singular: the shear makes the volume flat.
-    """
+    """Return the inverse of the matrix of a shear by six angles in degrees; zeros that separate slices stay zeros."""
     if not any(angles):
         return _IDENTITY_ROWS
     b, c, d, f, g, h = (math.tan(math.radians(angle)) for angle in angles)

@@ -168,13 +168,7 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 
 def state_of(op: str, sample: Mapping[str, Any], layout: str | None) -> SampleState:
-    """Convert a sample for the operators; metadata is omitted, as it does not change.
-
-    Args:
-        op: name of the called operator.
-        sample: parts by name.
-        layout: of arrays; None for DHW or DHWC by the number of their axes.
-    """
+    """Convert a sample for the operators; metadata is omitted, as it does not change."""
     parts = {name: _scaled(as_part(value)) for name, value in sample.items()}
     items: dict[str, PartState] = {}
     grid: VoxelGrid | None = None

@@ -87,11 +87,7 @@ class LoadedCase:
         return self.region.shape
 
     def on_gpu(self, number: int) -> LoadedCase:
-        """Return the case with its volumes on a GPU; volumes that are resampled stay in main memory.
-
-        Args:
-            number: number of the GPU.
-        """
+        """Return the case with its volumes on a GPU; volumes that are resampled stay in main memory."""
         parts = {
             name: part
             if name in self.grids
@@ -131,11 +127,7 @@ class LoadedCase:
 
 
 def read_info(case: Case, rules: VolumeRules) -> VolumeInfo:
-    """Read the headers of all parts, check that their grids match, and return the first part's info.
-
-    Raises:
-        SourceError: a file cannot be opened, or parts are on different grids and ``align`` is ``"none"``.
-    """
+    """Read the headers of all parts, check that their grids match, and return the first part's info."""
     with _readers(case, rules) as readers:
         return next(iter(readers.values())).info
 
@@ -143,17 +135,7 @@ def read_info(case: Case, rules: VolumeRules) -> VolumeInfo:
 def load_case(
     case: Case, rules: VolumeRules, disk: DiskCache | None = None, box: Box | None = None
 ) -> LoadedCase:
-    """Read a case into memory.
-
-    Args:
-        case: the files.
-        rules: what is made of it.
-        disk: cache on disk, or None.
-        box: the window to read of parts that are not resampled, without a cache on disk; None for all.
-
-    Raises:
-        SourceError: a file cannot be read, or labels are not integers.
-    """
+    """Read a case into memory."""
     prepare = rules.prepare
     parts: dict[str, Sequence] = {}
     grids: dict[str, TargetGrid] = {}
@@ -284,16 +266,7 @@ def _read_part(
     as_channels: bool,
     box: Box | None,
 ) -> Sequence:
-    """Read a part on its own grid, as stored; labels as integers, a series as one volume if requested.
-
-    Args:
-        reader: the file.
-        notes: gets a file and a note if its labels were rounded.
-        sizes: gets the number of voxels that were read.
-        is_label: whether the part holds labels.
-        as_channels: whether the volumes of a series become channels.
-        box: the window to return, or None. Labels whose dtype depends on all of them are read whole.
-    """
+    """Read a part on its own grid, as stored; labels as integers, a series as one volume if requested."""
     info = reader.info
     needs_all = is_label and (
         info.scale is not None or info.dtype.kind not in "biu" or info.dtype.itemsize > 2
@@ -325,14 +298,7 @@ def _cache_key(reader: VolumeReader, prepare: Prepare, *, is_label: bool) -> lis
 
 
 def cut_at(case: LoadedCase, start: Seq[int], patch: Seq[int], rules: VolumeRules) -> dict[str, Sequence]:
-    """Cut the patch that begins at a voxel of every part; it shares no memory with the case.
-
-    Args:
-        case: the volumes in memory.
-        start: first voxel; below 0 to pad a volume that is smaller than the patch.
-        patch: slices, rows and columns.
-        rules: padding of patches, and the parts that hold labels, which are padded with 0.
-    """
+    """Cut the patch that begins at a voxel of every part; it shares no memory with the case."""
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, patch, case.grid, strict=True)]
     box = Box(spans[0], spans[1], spans[2])
     windows = {name: case.window(name, box) for name in case.parts}
@@ -353,13 +319,7 @@ def _own(window: Sequence, part: Sequence) -> Sequence:
 
 
 def patch_start(case: LoadedCase, rules: VolumeRules, draws: FloatArray) -> tuple[tuple[int, int, int], str]:
-    """Return the first voxel of a patch, and why it lies anywhere if its rule could not be applied, else "".
-
-    Args:
-        case: the volumes in memory.
-        rules: positions of patches.
-        draws: random numbers in [0, 1); see :func:`seqpipe.sampling.dealing.patch_draws`.
-    """
+    """Return the first voxel of a patch, and why it lies anywhere if its rule could not be applied, else ""."""
     take = rules.take
     numbers = draws.tolist()
     if not isinstance(take, Patch):
@@ -434,11 +394,7 @@ def _different_grids(case: Case, first: str, other: str, one: VolumeInfo, two: V
 
 
 def _as_labels(part: Sequence) -> tuple[Sequence, str]:
-    """Return labels in the smallest integer dtype that holds them, and a note if they were rounded.
-
-    Args:
-        part: as stored: a file that quantizes floats holds classes to half a step of its slope.
-    """
+    """Return labels in the smallest integer dtype that holds them, and a note if they were rounded."""
     data, note = part.scaled().data, ""
     if data.dtype.kind not in "biuf":
         raise UnreadableSourceError(
@@ -463,11 +419,7 @@ def _as_labels(part: Sequence) -> tuple[Sequence, str]:
 
 
 def _rounding_note(part: Sequence, data: AnyArray, rounded: AnyArray) -> str:
-    """Return the note on labels that were rounded.
-
-    Raises:
-        UnreadableSourceError: a value is too far from a whole number for a class.
-    """
+    """Return the note on labels that were rounded."""
     step = 0.0 if part.scale is None else abs(part.scale[0])
     allowed = max(_CLOSE, min(step / 2, _FARTHEST))
     apart = np.abs(data - rounded)

@@ -49,16 +49,7 @@ class CropOfPatches(Protocol):
         """Slices, rows and columns of the result."""
 
     def box(self, grid: tuple[int, int, int], epoch: int, index: int) -> Box:
-        """Return the window of a patch that is left.
-
-        Args:
-            grid: slices, rows and columns of the patch.
-            epoch: the epoch.
-            index: the sample.
-
-        Raises:
-            ParameterError: the patch is too small.
-        """
+        """Return the window of a patch that is left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,12 +125,7 @@ class PatchSelection:
         return PatchSample(index, volume, source, patch_draws(self.seed, epoch, index), start, epoch)
 
     def nbytes(self, indices: IntArray, size: tuple[int, ...] | None = None) -> int:
-        """Return the approximate size of samples in bytes, as if all parts were float32.
-
-        Args:
-            indices: the samples.
-            size: slices, rows and columns of the result; those of patches by default.
-        """
+        """Return the approximate size of samples in bytes, as if all parts were float32."""
         total = 0
         for volume in self.volumes_of(indices).tolist():
             shape = self.infos[volume].shape
@@ -197,11 +183,7 @@ class CaseCache:
         self._lock = threading.Lock()
 
     def get(self, volume: int) -> LoadedCase:
-        """Return a volume; load it if it is not cached.
-
-        Raises:
-            SeqpipeError: the volume cannot be loaded; errors are cached like volumes.
-        """
+        """Return a volume; load it if it is not cached."""
         with self._lock:
             entry = self._entries.setdefault(volume, _CacheEntry())
             self._entries.move_to_end(volume)
@@ -221,11 +203,7 @@ class CaseCache:
         return isinstance(take, Whole) and not is_kept and prepare.crop_above is None
 
     def window(self, volume: int, box: Box) -> LoadedCase:
-        """Return a window of a volume, which is read from the files and not kept.
-
-        Raises:
-            SeqpipeError: it cannot be read.
-        """
+        """Return a window of a volume, which is read from the files and not kept."""
         loaded = self._load(self._selection.cases[volume], box)
         if isinstance(loaded, SeqpipeError):
             raise loaded
@@ -294,15 +272,7 @@ class _Uploads:
         self._lock = threading.Lock()
 
     def __call__(self, array: Array, number: int) -> Array:
-        """An array in the memory of a GPU, for any stream; one that is there is returned as it is.
-
-        Args:
-            array: in main memory or there.
-            number: of the GPU.
-
-        Raises:
-            DeviceMemoryError: the GPU is full.
-        """
+        """An array in the memory of a GPU, for any stream; one that is there is returned as it is."""
         if not isinstance(array, np.ndarray):
             return array
         with self._lock:

@@ -197,12 +197,7 @@ def _kind_of(source: Any) -> dict[str, Any]:
 
 
 def in_fold(subject: str, fold: tuple[int, int]) -> bool:
-    """Return whether a subject belongs to a fold, by a hash of its name, so that adding subjects moves no other.
-
-    Args:
-        subject: name of the subject.
-        fold: (number, count) of the fold.
-    """
+    """Return whether a subject belongs to a fold, by a hash of its name, so that adding subjects moves no other."""
     digest = hashlib.blake2b(subject.encode("utf-8"), digest_size=8).digest()
     return int.from_bytes(digest, "little") % fold[1] == fold[0]
 

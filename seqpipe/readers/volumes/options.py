@@ -272,11 +272,7 @@ class Cache(Brief):
 
 
 def _three_sizes(size: Any) -> tuple[int, int, int]:
-    """Return slices, rows and columns of a patch.
-
-    Raises:
-        ParameterError: ``size`` is neither a positive integer nor three of them.
-    """
+    """Return slices, rows and columns of a patch."""
     try:
         sizes = (size,) * 3 if isinstance(size, (int, np.integer)) else tuple(size)
     except TypeError:

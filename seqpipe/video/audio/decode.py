@@ -48,11 +48,7 @@ class BlockDecoder:
         self._blocks: OrderedDict[int, list[SampleArray | None]] = OrderedDict()
 
     def read(self, begin: int, end: int) -> SampleArray:
-        """Return samples by position, of shape (channels, end - begin); gaps are zero.
-
-        Raises:
-            SourceError: the source cannot be read.
-        """
+        """Return samples by position, of shape (channels, end - begin); gaps are zero."""
         track = self._track
         result = np.zeros((track.info.channels, end - begin), np.float32)
         ends = track.begin + track.keep

@@ -46,18 +46,7 @@ def resampled(
     layout: str,
     to_layout: str,
 ) -> SampleArray:
-    """Return samples ``begin`` to ``end`` of a resampled track.
-
-    Args:
-        read: returns samples of the track by position, of shape (channels, samples).
-        length: number of samples of the track.
-        begin: the first sample to return, counted at the new rate.
-        end: the end of the samples to return.
-        rate: samples per second of the track.
-        to_rate: samples per second to return.
-        layout: channel layout of the track, as FFmpeg names it.
-        to_layout: channel layout to return.
-    """
+    """Return samples ``begin`` to ``end`` of a resampled track."""
     if rate == to_rate:
         return _filtered(read(begin, end), rate, to_rate, layout, to_layout)
     step, to_step = rate // gcd(rate, to_rate), to_rate // gcd(rate, to_rate)

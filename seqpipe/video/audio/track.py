@@ -127,11 +127,7 @@ class AudioTrack:
         return int(self.begin[-1] + self.keep[-1])
 
     def packets(self, source: Source, numbers: range) -> list[bytes]:
-        """Return the bytes of packets.
-
-        Raises:
-            SourceError: the source cannot be read.
-        """
+        """Return the bytes of packets."""
         if self.data:
             return [self.data[number] for number in numbers]
         places = slice(numbers.start, numbers.stop)
@@ -163,12 +159,7 @@ def audio_streams(container: InputContainer) -> list[AudioStreamInfo]:
 
 
 def choose_stream(source: Source, streams: Seq[AudioStreamInfo], wanted: int | str | None) -> AudioStreamInfo:
-    """Return a stream by number or language; by default the container's default, of several that of most channels.
-
-    Raises:
-        UnreadableSourceError: there is no stream of sound.
-        ParameterError: there is none of this number or language.
-    """
+    """Return a stream by number or language; by default the container's default, of several that of most channels."""
     if not streams:
         raise UnreadableSourceError(
             "the file has no audio stream that can be decoded",
@@ -189,17 +180,7 @@ def choose_stream(source: Source, streams: Seq[AudioStreamInfo], wanted: int | s
 
 
 def read_track(source: Source, number: int, container: InputContainer | None = None) -> AudioTrack:
-    """Read the packets of a stream of sound once, without decoding most of them.
-
-    Args:
-        source: the file.
-        number: number of the stream.
-        container: the file's demuxer, from which nothing was read yet; None to open one.
-
-    Raises:
-        UnreadableSourceError: the file cannot be demuxed, or its sound cannot be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Read the packets of a stream of sound once, without decoding most of them."""
     with parsing(source):
         if container is not None and (track := _read(source, container, number, counted=True)) is not None:
             return track
@@ -397,15 +378,7 @@ def _kept(columns: _Collected, count: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _positions(pts: IntArray, count: IntArray, first: int, tick_s: Fraction, rate: int) -> IntArray:
-    """Return the position of what each packet decodes to, counted from that of packet ``first``.
-
-    Args:
-        pts: timestamps in ticks.
-        count: numbers of samples.
-        first: the first packet that gives samples.
-        tick_s: seconds in a tick.
-        rate: samples per second.
-    """
+    """Return the position of what each packet decodes to, counted from that of packet ``first``."""
     tick = tick_s * rate
     gapless: IntArray = np.concatenate([[0], np.cumsum(count)[:-1]])
     gapless -= gapless[first]

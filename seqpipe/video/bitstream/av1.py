@@ -71,11 +71,7 @@ class SequenceHeader:
 
 
 def read_sequence(bits: BitReader) -> SequenceHeader:
-    """Parse a sequence header.
-
-    Raises:
-        BitstreamError: it is truncated.
-    """
+    """Parse a sequence header."""
     profile = bits.u(3)
     bits.skip(1)  # still_picture
     reduced = bits.flag()
@@ -283,11 +279,7 @@ def _units(data: bytes | memoryview) -> list[_Obu]:
 
 
 def av1_shows(packet: bytes) -> tuple[bool, bool, bool]:
-    """Return whether a temporal unit shows a frame of its own, an earlier one, and has a sequence header.
-
-    Raises:
-        BitstreamError: it cannot be parsed.
-    """
+    """Return whether a temporal unit shows a frame of its own, an earlier one, and has a sequence header."""
     units = _units(packet)
     headers = [unit.begin for unit in units if unit.kind in (_FRAME_HEADER, _FRAME) and unit.begin < unit.end]
     # The first bit of a frame header is show_existing_frame; the last frame of a unit is the one that is shown.

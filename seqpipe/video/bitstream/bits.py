@@ -33,11 +33,7 @@ class BitReader:
         return self._left
 
     def u(self, bits: int) -> int:
-        """Read an unsigned integer of a fixed number of bits.
-
-        Raises:
-            BitstreamError: fewer bits are left.
-        """
+        """Read an unsigned integer of a fixed number of bits."""
         left = self._left - bits
         if left < 0:
             raise BitstreamError(f"{bits} bits requested, {self._left} left")
@@ -45,29 +41,17 @@ class BitReader:
         return (self._value >> left) & ((1 << bits) - 1)
 
     def flag(self) -> bool:
-        """Read one bit.
-
-        Raises:
-            BitstreamError: none is left.
-        """
+        """Read one bit."""
         return self.u(1) == 1
 
     def skip(self, bits: int) -> None:
-        """Skip bits.
-
-        Raises:
-            BitstreamError: fewer bits are left.
-        """
+        """Skip bits."""
         if bits > self._left:
             raise BitstreamError(f"{bits} bits to skip, {self._left} left")
         self._left -= bits
 
     def ue(self) -> int:
-        """Read an unsigned exponential-Golomb code (H.264 clause 9.1), at most 2^32 - 2.
-
-        Raises:
-            BitstreamError: the code is cut, or longer than 32 leading zeros.
-        """
+        """Read an unsigned exponential-Golomb code (H.264 clause 9.1), at most 2^32 - 2."""
         rest = self._value & ((1 << self._left) - 1)
         zeros = self._left - rest.bit_length()
         if zeros > 32:
@@ -76,11 +60,7 @@ class BitReader:
         return self.u(zeros + 1) - 1
 
     def se(self) -> int:
-        """Read a signed exponential-Golomb code: 0, 1, -1, 2, -2, ….
-
-        Raises:
-            BitstreamError: as :meth:`ue`.
-        """
+        """Read a signed exponential-Golomb code: 0, 1, -1, 2, -2, …."""
         code = self.ue()
         return (code + 1) // 2 if code % 2 else -(code // 2)
 
@@ -141,9 +121,6 @@ def nal_spans(packet: bytes | memoryview, length_size: int) -> list[tuple[int, i
     """Return begin and end of each NAL unit in a packet, without start codes and lengths; empty units are skipped.
 
     A stream that declares lengths but has start codes is parsed by its start codes, as decoders do.
-
-    Raises:
-        BitstreamError: a length exceeds the packet, or there is no start code.
     """
     if not length_size:
         return _start_code_spans(bytes(packet))

@@ -26,9 +26,6 @@ AT_KEY: Final = 4
 def display_roles(codec: str) -> Callable[[bytes], int] | None:
     """Return a function that reads the role of a packet; None for codecs that show each frame once.
 
-    Args:
-        codec: FFmpeg's name of the codec.
-
     Returns:
         A function of a packet's bytes, which returns :data:`SHOWS_LAST`, :data:`SHOWS_EARLIER` or 0, combined with
         :data:`AT_KEY`. A packet that cannot be parsed counts as showing its own frame.
@@ -75,12 +72,7 @@ class ElementaryStream:
         self._codec, self._role = codec, display_roles(codec)
 
     def roles(self, packets: Sequence[bytes]) -> bytes:
-        """Return the display role of each packet, see :func:`display_roles`; 0 for other codecs.
-
-        Raises:
-            BackendError: a packet of VP9 shows an earlier frame again, for which NVDEC's parser never calls back
-                (seen on an H200, driver 580).
-        """
+        """Return the display role of each packet, see :func:`display_roles`; 0 for other codecs."""
         if self._role is None:
             return bytes(len(packets))
         roles = bytes(map(self._role, packets))
@@ -92,15 +84,7 @@ class ElementaryStream:
         return roles
 
     def packet(self, data: bytes, *, first: bool) -> bytes:
-        """Convert a packet.
-
-        Args:
-            data: the packet as stored in the container.
-            first: whether decoding starts with it; then the header is prepended.
-
-        Raises:
-            BitstreamError: a length exceeds the packet.
-        """
+        """Convert a packet."""
         if self.lengths == len(_START) and (converted := _with_start_codes(data)):
             units = converted
         elif self.lengths:

@@ -84,10 +84,6 @@ class Classifier(Protocol):
 def droppable(kinds: Sequence[PacketKind], highest: int | None = None) -> list[bool]:
     """Return for each packet of a stream whether leaving it out changes no other frame.
 
-    Args:
-        kinds: all packets of one stream, or some in a row, in decoding order.
-        highest: the highest temporal layer of the stream; by default that of these packets.
-
     Returns:
         True for a packet from which no frame is predicted: not within its own temporal layer, not in a higher
         one (an HEVC sub-layer non-reference picture may be used there, so only the highest layer's count),

@@ -176,15 +176,7 @@ class Mpeg4Classifier:
 
 
 def frame_size(codec: str, packet: bytes) -> tuple[int, int] | None:
-    """Return the (width, height) of the following frames from headers in a packet.
-
-    Args:
-        codec: "mpeg1video", "mpeg2video" or "mpeg4".
-        packet: the packet.
-
-    Returns:
-        The lower 12 bits of each for MPEG-1 and MPEG-2; None if the packet has no complete header.
-    """
+    """Return the (width, height) of the following frames from headers in a packet."""
     if codec == "mpeg4":
         return Mpeg4Classifier(packet).size
     at = packet.find(_SEQUENCE)

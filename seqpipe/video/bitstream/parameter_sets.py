@@ -68,11 +68,7 @@ def hevc_has_none(unit: bytes) -> bool:
 
 
 def sei_number(payload: bytes, at: int) -> tuple[int, int]:
-    """Read a payload type or size, the sum of bytes of 255 and a last smaller one; returns it and its end.
-
-    Raises:
-        BitstreamError: it is truncated.
-    """
+    """Read a payload type or size, the sum of bytes of 255 and a last smaller one; returns it and its end."""
     value = 0
     for byte in payload[at:]:
         value += byte
@@ -175,12 +171,6 @@ def encoder_version(codec: str, extradata: bytes, first_packet: bytes, chroma: s
     """Return the unit in which an encoder states its version, if libavcodec works around bugs of this version, or b"".
 
     x264 states it in the first packet only (SEI, user data unregistered); a decoder that starts later needs it as well.
-
-    Args:
-        codec: the codec's canonical name.
-        extradata: the stream's codec configuration as the container holds it; may be empty.
-        first_packet: the stream's first packet.
-        chroma: subsampling of its frames, such as ``"4:4:4"``.
     """
     stated = _X264_VERSION.search(first_packet, 0, _HEAD) if codec == "h264" else None
     if stated is None or int(stated[1]) > (_BUILDS_444 if chroma == "4:4:4" else _DIRECT_BUILDS):

@@ -97,11 +97,6 @@ class _ReplenishedClassifier:
 def classifier(codec: str, extradata: bytes, *, from_start: bool = False) -> Classifier:
     """Create the classifier for one stream.
 
-    Args:
-        codec: the name of FFmpeg's codec or of one of its decoders: ``h264``, ``libdav1d``.
-        extradata: the stream's codec configuration as the container holds it; may be empty.
-        from_start: whether all packets are read, from the first one on.
-
     Returns:
         A classifier for the codec. For a codec that is not read here, every packet is a reference, or none is
         where the codec never predicts one frame from another.
@@ -117,12 +112,7 @@ def classifier(codec: str, extradata: bytes, *, from_start: bool = False) -> Cla
 
 
 def classify_all(by: Classifier, packets: Sequence[Buffer]) -> list[PacketKind]:
-    """Return the kinds of consecutive packets, read in FFmpeg's memory.
-
-    Args:
-        by: the classifier, which has read the packets before them.
-        packets: FFmpeg's packets.
-    """
+    """Return the kinds of consecutive packets, read in FFmpeg's memory."""
     if isinstance(by, _UniformClassifier):
         return [by.kind] * len(packets)
     all_of = getattr(by, "classify_all", None)
@@ -132,11 +122,6 @@ def classify_all(by: Classifier, packets: Sequence[Buffer]) -> list[PacketKind]:
 
 def chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
     """Return the chroma sample location stated by the bitstream or fixed by its standard.
-
-    Args:
-        codec: the name of FFmpeg's codec or of one of its decoders.
-        extradata: the stream's codec configuration as the container holds it; may be empty.
-        first_packet: the stream's first packet, parsed if the extradata does not state it; may be empty.
 
     Returns:
         FFmpeg's number of the location of H.273: 1 left, 2 center, 3 top left, 4 top, 5 bottom left, 6 bottom; 0 if not

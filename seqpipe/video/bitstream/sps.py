@@ -45,14 +45,7 @@ class H264Sequence(NamedTuple):
 
 
 def h264_sequence(bits: BitReader) -> H264Sequence:
-    """Parse an H.264 sequence parameter set.
-
-    Args:
-        bits: the parameter set after its NAL header.
-
-    Raises:
-        BitstreamError: it is truncated or invalid.
-    """
+    """Parse an H.264 sequence parameter set."""
     profile = bits.u(8)
     bits.skip(16)
     number = bits.ue()
@@ -81,14 +74,7 @@ def h264_sequence(bits: BitReader) -> H264Sequence:
 
 
 def hevc_chroma_location(bits: BitReader) -> int:
-    """Return the chroma location of an HEVC sequence parameter set by FFmpeg's number; 0 if not stated.
-
-    Args:
-        bits: the parameter set after its NAL header.
-
-    Raises:
-        BitstreamError: it is truncated or invalid.
-    """
+    """Return the chroma location of an HEVC sequence parameter set by FFmpeg's number; 0 if not stated."""
     sublayers = _hevc_sublayers(bits)
     bits.ue()  # sps_seq_parameter_set_id
     if bits.ue() == 3:
@@ -115,14 +101,7 @@ def hevc_chroma_location(bits: BitReader) -> int:
 
 
 def hevc_sps_number(bits: BitReader) -> int:
-    """Return the number of an HEVC sequence parameter set.
-
-    Args:
-        bits: the parameter set after its NAL header.
-
-    Raises:
-        BitstreamError: it is truncated.
-    """
+    """Return the number of an HEVC sequence parameter set."""
     _hevc_sublayers(bits)
     return bits.ue()
 
@@ -238,13 +217,7 @@ _H264_SPS, _HEVC_SPS = 7, 33
 
 
 def stream_chroma_location(codec: str, extradata: bytes, first_packet: bytes) -> int:
-    """Return the chroma sample location by FFmpeg's numbers: 1 left, 2 center, 3 top left, …; 0 if not stated.
-
-    Args:
-        codec: the codec's canonical name.
-        extradata: the stream's codec configuration; may be empty.
-        first_packet: the stream's first packet, parsed if the extradata does not state it; may be empty.
-    """
+    """Return the chroma sample location by FFmpeg's numbers: 1 left, 2 center, 3 top left, …; 0 if not stated."""
     try:
         if codec == "h264":
             return _h264(avc_format(extradata), first_packet)

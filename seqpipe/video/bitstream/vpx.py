@@ -86,11 +86,7 @@ class Vp9Classifier:
 
 
 def vp9_shows(packet: bytes) -> tuple[bool, bool, bool]:
-    """Return whether a packet shows a frame of its own, shows an earlier one again, and starts with a key frame.
-
-    Raises:
-        BitstreamError: it cannot be parsed.
-    """
+    """Return whether a packet shows a frame of its own, shows an earlier one again, and starts with a key frame."""
     if not packet:
         raise BitstreamError("an empty packet")
     headers = [_header(frame) for frame in _frames(packet)]

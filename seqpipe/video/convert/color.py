@@ -121,11 +121,7 @@ def is_rgb(spec: ColorSpec, surface: SurfaceFormat) -> bool:
 
 
 def luma_weights(matrix: int) -> tuple[float, float]:
-    """Return (Kr, Kb) of a matrix.
-
-    Raises:
-        SourceError: the matrix is not supported, or not defined by luma weights.
-    """
+    """Return (Kr, Kb) of a matrix."""
     if matrix not in LUMA_WEIGHTS:
         raise SourceError(
             f"matrix coefficients {matrix} of H.273 are not supported",
@@ -140,9 +136,6 @@ def rgb_matrix(spec: ColorSpec, surface: SurfaceFormat, out_bits: int) -> FloatA
 
     Its columns are the surface's planes, (Y, Cb, Cr) or (R, G, B), and the offset. For gray surfaces it is 3x2: Y and
     the offset.
-
-    Raises:
-        SourceError: the stream's matrix is not supported.
     """
     peak = float(2**out_bits - 1)
     if surface.chroma == "rgb":
@@ -207,17 +200,7 @@ def _green_blue_red(spec: ColorSpec, surface: SurfaceFormat, peak: float) -> Flo
 
 
 def output_matrix(color: ColorSpec, wanted: Color, form: SurfaceFormat, bits: int) -> FloatArray:
-    """Return the matrix from planes to channels: one row per channel, one column per plane and one for the offset.
-
-    Args:
-        color: the stream's resolved color tags.
-        wanted: color of the output.
-        form: format of the surfaces.
-        bits: bit depth of the result: colors span 0 to ``2**bits - 1``. Code values of YCbCr are unchanged.
-
-    Raises:
-        SourceError: the color cannot be converted to the wanted one; the caller adds the source's name.
-    """
+    """Return the matrix from planes to channels: one row per channel, one column per plane and one for the offset."""
     if wanted == "YCbCr":
         return _code_values(color, form)
     make = gray_matrix if wanted == "GRAY" else rgb_matrix

@@ -263,16 +263,7 @@ class Converter(StreamConverter):
         self._recipe: Recipe | None = None
 
     def __call__(self, surface: Surface, out: npt.NDArray[Any]) -> None:
-        """Convert one surface.
-
-        Args:
-            surface: a frame of the stream.
-            out: contiguous memory of ``shape`` and ``dtype``.
-
-        Raises:
-            ParameterError: ``out`` is not such memory.
-            SourceError: the stream's color cannot be converted to the requested one.
-        """
+        """Convert one surface."""
         self._check_out(out, contiguous=out.flags.c_contiguous)
         recipe = self._recipe
         if recipe is None or not recipe.fits(surface):

@@ -111,24 +111,7 @@ def make_placement(
     part: PixelBox | None = None,
     mirror: bool = False,
 ) -> Placement:
-    """Return the placement of a crop of the oriented frame, scaled to a given size.
-
-    Args:
-        surface: (width, height) of the surface.
-        rotation_degrees: counter-clockwise rotation to the display orientation: 0, 90, 180 or 270.
-        flipped: whether the surface is mirrored left to right before the rotation.
-        crop: (x, y, width, height) in pixels of the oriented frame.
-        window: (x, y, width, height) within the crop that is scaled, with the pixels around it in reach of the filter.
-        size: (width, height) of the scaled frame.
-        short_side: length of its shorter side; see :func:`fitted_size`.
-        max_side: maximum length of its longer side; see :func:`fitted_size`.
-        part: (x, y, width, height) of the part of the scaled frame that is the result.
-        mirror: whether the result is mirrored left to right.
-
-    Raises:
-        ParameterError: the crop exceeds the frame, the window the crop, or the part the scaled frame; or the scaled
-            frame is larger than FFmpeg allows.
-    """
+    """Return the placement of a crop of the oriented frame, scaled to a given size."""
     turns = rotation_degrees // 90 % 4
     oriented = surface if turns % 2 == 0 else (surface[1], surface[0])
     box = (0, 0, *oriented) if crop is None else _check_inside("crop", crop, oriented)

@@ -299,11 +299,7 @@ def _native() -> Any:
 
 
 def is_compiled(matrix: FloatArray) -> bool:
-    """Return whether the C kernel applies a matrix, with the results of :class:`.mix.Mixer`.
-
-    Args:
-        matrix: one row per channel: the weight of each plane, and an offset.
-    """
+    """Return whether the C kernel applies a matrix, with the results of :class:`.mix.Mixer`."""
     if matrix.shape != (3, 4):
         return False
     weights = matrix[:, :3]

@@ -78,12 +78,7 @@ class Bands(NamedTuple):
 
 
 def make_bands(axis: ChromaAxis, stretch: Stretch) -> Bands:
-    """Return the resampling matrix that scales the wanted luma samples of an axis to a number of pixels.
-
-    Args:
-        axis: range of luma samples, and the position of the plane's samples among them; shift 0 for the luma plane.
-        stretch: scaling of these luma samples to pixels.
-    """
+    """Return the resampling matrix that scales the wanted luma samples of an axis to a number of pixels."""
     luma_samples, weights = _triangle(axis.length, stretch)
     position = (axis.start + luma_samples - axis.offset) / (1 << axis.shift)
     near = np.floor(position)
@@ -153,11 +148,7 @@ class WindowedPlanes:
 
 
 def crop_to_reach(placement: Placement) -> Placement:
-    """Crop a window's placement to the samples in reach of the filter; the result stays the same.
-
-    Args:
-        placement: placement with a window.
-    """
+    """Crop a window's placement to the samples in reach of the filter; the result stays the same."""
     x, y, *_ = placement.box
     left, top, across, down = placement.window or placement.box
     parts = []

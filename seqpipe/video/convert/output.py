@@ -281,11 +281,7 @@ def transposed(values: Any) -> Any:
 
 
 def check_output(output: OutputSpec | None) -> OutputSpec:
-    """Return a validated output specification; None is the default one.
-
-    Raises:
-        ParameterError: the argument is not an OutputSpec, or its mean or std is given in 8-bit values.
-    """
+    """Return a validated output specification; None is the default one."""
     if output is None:
         return OutputSpec()
     if not isinstance(output, OutputSpec):
@@ -302,11 +298,7 @@ def check_output(output: OutputSpec | None) -> OutputSpec:
 
 
 def check_fill(value: float, output: OutputSpec) -> float:
-    """Return the pixel value of padded frames, checked against the output's dtype.
-
-    Raises:
-        ParameterError: the dtype cannot hold it.
-    """
+    """Return the pixel value of padded frames, checked against the output's dtype."""
     lo, hi = _FILL_BOUNDS[output.dtype]
     param = replace(_FILL_VALUE, kind=float if output.is_float else int, lo=lo, hi=hi)
     number: float = param.check(value)

@@ -26,15 +26,7 @@ __all__ = ["PlaneScaler", "triangle"]
 
 
 def triangle(centers: npt.NDArray[Any], step: float) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return the samples around each pixel of an axis and their weights, which are not normalized.
-
-    Args:
-        centers: ``(pixels, 1)``, positions of the pixels in samples; sample ``k`` is at ``k``.
-        step: distance between pixels in samples.
-
-    Returns:
-        Sample numbers, which may be out of range, and weights, both float64 of shape ``(pixels, taps)``.
-    """
+    """Return the samples around each pixel of an axis and their weights, which are not normalized."""
     reach = max(1.0, step)
     samples = np.ceil(centers - reach) + np.arange(math.ceil(2 * reach) + 1)
     return samples, np.maximum(0.0, 1 - np.abs(samples - centers) / reach)
@@ -56,13 +48,7 @@ class PlaneScaler:
         self._reformatter = VideoReformatter()
 
     def __call__(self, plane: Plane, size: tuple[int, int], *, deep: bool = False) -> Plane:
-        """Scale a plane to (width, height); returns the plane itself if it has that size.
-
-        Args:
-            plane: uint8 or native uint16; its rows need not be contiguous.
-            size: (width, height) of the result.
-            deep: whether the result of a uint8 plane is uint16, with values times 256.
-        """
+        """Scale a plane to (width, height); returns the plane itself if it has that size."""
         if (plane.shape[1], plane.shape[0]) == size:
             return plane
         sizes = zip(plane.shape, reversed(size), strict=True)

@@ -101,13 +101,6 @@ class Surface:
         Planar formats are not copied: their planes are views that keep the frame alive (bottom-up rows are copied).
         Packed formats, palettes and samples that do not start at bit 0 are converted to a planar format without loss.
         swscale converts floating-point, Bayer and XYZ formats to integer RGB or gray.
-
-        Args:
-            frame: the decoded frame, in main memory.
-            number: frame number in presentation order.
-
-        Raises:
-            UnreadableSourceError: swscale cannot read the frame's pixel format.
         """
         layout = _layout(frame.format.name)
         shallow = layout.shallow
@@ -125,11 +118,7 @@ class Surface:
 
 
 def surface_format(pixel_format: str) -> SurfaceFormat:
-    """Return the surface format of frames of a pixel format.
-
-    Args:
-        pixel_format: FFmpeg's name of the pixel format.
-    """
+    """Return the surface format of frames of a pixel format."""
     return _layout(pixel_format).format
 
 

@@ -28,29 +28,13 @@ _OPTIONS: Final = _options()
 def reformat(
     reformatter: VideoReformatter, frame: av.VideoFrame, form: str, size: tuple[int, int] | None = None
 ) -> av.VideoFrame:
-    """Convert a frame to another pixel format, and scale it to (width, height) if a size is given.
-
-    Args:
-        reformatter: caches swscale's tables while format and size stay the same.
-        frame: the frame; returned itself if nothing changes.
-        form: FFmpeg's name of the pixel format.
-        size: (width, height); None for the frame's own.
-
-    Raises:
-        OSError: swscale does not support one of the formats.
-    """
+    """Convert a frame to another pixel format, and scale it to (width, height) if a size is given."""
     width, height = size or (frame.width, frame.height)
     return reformatter.reformat(frame, width, height, form, **_OPTIONS)
 
 
 def reformat_colors(reformatter: VideoReformatter, frame: av.VideoFrame, form: str) -> av.VideoFrame:
-    """Convert an RGB or gray frame to YCbCr of BT.709 and limited range.
-
-    Args:
-        reformatter: caches swscale's tables while format and size stay the same.
-        frame: the frame, of full range.
-        form: FFmpeg's name of the pixel format.
-    """
+    """Convert an RGB or gray frame to YCbCr of BT.709 and limited range."""
     return reformatter.reformat(
         frame,
         format=form,

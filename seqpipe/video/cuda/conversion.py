@@ -180,12 +180,7 @@ class Conversion:
 
     @classmethod
     def of(cls, info: StreamInfo, output: OutputSpec, kind: SurfaceKind) -> Conversion:
-        """Return the conversion of surfaces of a stream.
-
-        Raises:
-            ParameterError: the crop exceeds the frame.
-            SourceError: the stream's color cannot be converted to the requested one.
-        """
+        """Return the conversion of surfaces of a stream."""
         color = resolve(info)
         placement = output.placement(info).on((info.width, info.height), (kind.width, kind.height))
         levels = output.rounded if placement.window is not None else None
@@ -241,12 +236,7 @@ class Conversion:
         return columns, rows, -(-frames // frames_per_block)
 
     def argument(self, surfaces: Seq[DeviceSurface], outs: Seq[int]) -> npt.NDArray[Any]:
-        """Return the argument of one launch.
-
-        Args:
-            surfaces: up to ``FRAMES`` surfaces.
-            outs: address of each surface's output frame.
-        """
+        """Return the argument of one launch."""
         job, at = self.blank(), 0
         for surface, out in zip(surfaces, outs, strict=True):
             planes, shape = surface.planes, surface.shape

@@ -52,18 +52,7 @@ class DeviceConverter(StreamConverter):
         self._handles: dict[SurfaceKind, int] = {}
 
     def __call__(self, surfaces: Seq[DeviceSurface], outs: Seq[int | Array], stream: Any = None) -> None:
-        """Queue the conversion of surfaces, whose memory must stay valid until the CUDA stream has completed it.
-
-        Args:
-            surfaces: frames of the stream.
-            outs: for each surface, contiguous device memory of ``shape`` and ``dtype``: an array, or its address.
-            stream: a CuPy stream; None for CuPy's current one.
-
-        Raises:
-            ParameterError: surfaces and outs differ in number, or an out is not such memory.
-            SourceError: the stream's color cannot be converted to the requested one.
-            BackendError: the kernel cannot be compiled.
-        """
+        """Queue the conversion of surfaces, whose memory must stay valid until the CUDA stream has completed it."""
         if len(surfaces) != len(outs):
             raise ParameterError(
                 f"{len(surfaces)} surfaces, but {len(outs)} outs", allowed="one out for each surface"
@@ -78,12 +67,7 @@ class DeviceConverter(StreamConverter):
                 self._device.launch(KERNEL, "convert", conversion.defines, grid, THREADS, job, stream)
 
     def prepared(self, kind: SurfaceKind) -> tuple[Conversion, int]:
-        """Return the conversion of surfaces of a kind, and the driver's handle of its kernel.
-
-        Raises:
-            SourceError: the stream's color cannot be converted to the requested one.
-            BackendError: the kernel cannot be compiled.
-        """
+        """Return the conversion of surfaces of a kind, and the driver's handle of its kernel."""
         conversion = self._conversion(kind)
         if kind not in self._handles:
             self._handles[kind] = self._device.handle(KERNEL, "convert", conversion.defines)

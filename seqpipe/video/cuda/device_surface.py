@@ -81,9 +81,6 @@ class SurfaceShape:
             planes: addresses of the planes: (Y, CbCr) where chroma is interleaved, else (Y, Cb, Cr), (Y,) for gray
                 or (R, G, B).
             owner: object that keeps the memory valid while the surface references it.
-
-        Raises:
-            ParameterError: the number of planes does not match the format, or chroma is not aligned.
         """
         if len(planes) != self.plane_count:
             raise ParameterError(
@@ -139,9 +136,6 @@ class Uploader:
         """Queue the copy of a surface on a stream, and return the surface on the GPU.
 
         Its buffers are reused when the last reference to it is dropped; the stream must have completed by then.
-
-        Raises:
-            DeviceMemoryError: the GPU is full.
         """
         layout = _layout(surface.format, tuple([plane.shape for plane in surface.planes]))
         buffers = self._buffers(layout.size)

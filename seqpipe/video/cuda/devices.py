@@ -21,11 +21,7 @@ _LAUNCH_FUNCTIONS: Final = ("cuLaunchKernel", "cuEventRecord", "cuEventSynchroni
 
 @cache
 def launch_functions() -> tuple[int, ...]:
-    """Return the addresses of the functions that launch a kernel, record an event, and wait for an event or stream.
-
-    Raises:
-        BackendError: the driver cannot be loaded.
-    """
+    """Return the addresses of the functions that launch a kernel, record an event, and wait for an event or stream."""
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError as error:
@@ -63,11 +59,7 @@ class GpuInfo:
 
 
 def gpus() -> list[GpuInfo]:
-    """Return the GPUs visible to this process.
-
-    Raises:
-        BackendError: CuPy, the driver, its decoder library or a GPU is missing.
-    """
+    """Return the GPUs visible to this process."""
     return [_gpu_info(number) for number in range(device_count())]
 
 

@@ -38,9 +38,6 @@ def idle_bytes() -> int:
     """Return the memory that idle decoders of a GPU may hold: ``SEQPIPE_NVDEC_IDLE_GIB``, else 4 GiB.
 
     All readers of a process share these decoders, so the limit is not a parameter of a reader.
-
-    Raises:
-        ParameterError: the variable is not a number of at least 0.
     """
     text = os.environ.get(IDLE_GIB.name)
     return int(_DEFAULT_IDLE_GIB * 2**30) if text is None else int(IDLE_GIB.check(_number(text)) * 2**30)
@@ -60,16 +57,7 @@ def release_idle() -> None:
 
 
 def retry_when_full(allocate: Callable[[], AllocatedT], what: str, size: int) -> AllocatedT:
-    """Allocate on the current GPU; if it is full, free idle memory and try again.
-
-    Args:
-        allocate: allocates the memory.
-        what: description of the memory for the message.
-        size: its size in bytes.
-
-    Raises:
-        DeviceMemoryError: the GPU is full even so.
-    """
+    """Allocate on the current GPU; if it is full, free idle memory and try again."""
     try:
         return allocate()
     except MemoryError:  # CuPy's own error derives from it

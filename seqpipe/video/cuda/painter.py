@@ -56,12 +56,7 @@ class DevicePainting:
         )
 
     def fit(self, shape: StreamShape, pitch: int, sequence: int) -> None:
-        """Configure the conversions for a stream.
-
-        Raises:
-            SourceError: the stream's color cannot be converted to the requested one.
-            BackendError: the kernel cannot be compiled.
-        """
+        """Configure the conversions for a stream."""
         params = self.params
         params.sequence = _UNKNOWN
         if params.begun or not pitch:

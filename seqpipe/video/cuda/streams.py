@@ -52,11 +52,7 @@ class Streams:
         self._local: Any = SimpleNamespace() if shared else threading.local()
 
     def current(self) -> Any:
-        """Return the thread's stream; with one stream per thread, the GPU becomes the thread's current one.
-
-        Raises:
-            BackendError: this is a forked process.
-        """
+        """Return the thread's stream; with one stream per thread, the GPU becomes the thread's current one."""
         _refuse_fork()
         stream = getattr(self._local, "stream", None)
         if stream is None:
@@ -74,11 +70,7 @@ class Streams:
             yield
 
     def ready(self) -> Any:
-        """Return a context manager that makes the GPU the thread's current one.
-
-        Raises:
-            BackendError: this is a forked process.
-        """
+        """Return a context manager that makes the GPU the thread's current one."""
         _refuse_fork()
         return self._cupy.cuda.Device(self.device)
 
@@ -87,11 +79,7 @@ class Streams:
         return int(self.current().ptr)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Allocate an array on the GPU from CuPy's pool.
-
-        Raises:
-            DeviceMemoryError: the GPU is full, even after idle decoders and free blocks were released.
-        """
+        """Allocate an array on the GPU from CuPy's pool."""
         cuda = self._cupy.cuda
         with cuda.Device(self.device), cuda.Stream.null:
             what = f"an array {shape} {dtype}"

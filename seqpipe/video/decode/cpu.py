@@ -54,9 +54,6 @@ def ffv1_is_sound(packet: bytes) -> bool:
     """Return whether the sizes of a packet's slices add up, and their checksums, if any, are correct.
 
     libavcodec fills a slice with a wrong checksum from the previously decoded frame, and only logs that.
-
-    Args:
-        packet: packet of a stream for which :func:`ffv1_may_check` returns True.
     """
     slices = _slices(packet, _WITH)
     if slices:
@@ -141,11 +138,7 @@ class CpuDecoder:
         self._context: VideoCodecContext | None = self._open()
 
     def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
-        """Decode packets; unwanted frames are returned as well.
-
-        Raises:
-            DecodeError: libavcodec refused one of them, or with frame threads, one fed shortly before.
-        """
+        """Decode packets; unwanted frames are returned as well."""
         for number, data, key, _ in packets:
             if self._checked and not ffv1_is_sound(data):
                 raise DecodeError("the checksum of a slice is wrong", packet=number)

@@ -105,11 +105,7 @@ class HeldPackets:
             yield data
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """Yield the bytes of the packets with the given ascending numbers.
-
-        Raises:
-            SourceError: the source cannot be read, or has changed since it was indexed.
-        """
+        """Yield the bytes of the packets with the given ascending numbers."""
         buffered = self._buffered
         if not buffered:
             yield from self._direct.read(numbers)
@@ -130,18 +126,7 @@ class HeldPackets:
 
 
 def learn(index: PacketIndex, reader: HeldPackets, wanted: IntArray, *, earlier: int = 0) -> None:
-    """Learn the kinds of the packets from which a plan for the wanted ones is made.
-
-    Args:
-        index: the index, whose packet table is updated.
-        reader: reads the packets, and keeps them.
-        wanted: packet numbers.
-        earlier: see :func:`seqpipe.video.plan.plan.make_plan`.
-
-    Raises:
-        IndexMismatchError: a packet contradicts the container's tables.
-        SourceError: the source cannot be read.
-    """
+    """Learn the kinds of the packets from which a plan for the wanted ones is made."""
     table = index.packets
     if table.whole or not len(wanted):
         return

@@ -103,18 +103,10 @@ class PacketDecoder(Protocol):
     """
 
     def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
-        """Decode packets, and yield results as they become available.
-
-        Raises:
-            DecodeError: a packet cannot be decoded; those before it are.
-        """
+        """Decode packets, and yield results as they become available."""
 
     def flush(self) -> Iterator[DecodeResult]:
-        """Yield the remaining results, and prepare the decoder for another run.
-
-        Raises:
-            DecodeError: a remaining packet cannot be decoded.
-        """
+        """Yield the remaining results, and prepare the decoder for another run."""
 
 
 class Decoders(Protocol):
@@ -126,11 +118,7 @@ class Decoders(Protocol):
     """
 
     def take(self, index: PacketIndex, threads: int) -> PacketDecoder:
-        """Return a decoder for the caller's exclusive use.
-
-        Raises:
-            BackendError: there is no decoder for the stream.
-        """
+        """Return a decoder for the caller's exclusive use."""
 
     def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:
         """Keep a flushed decoder for the next run."""
@@ -146,11 +134,7 @@ class PacketReader(Protocol):
     """Reader of packets; belongs to one thread at a time."""
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
-        """Yield the bytes of the packets with the given ascending numbers.
-
-        Raises:
-            SourceError: the source cannot be read, or has changed since it was indexed.
-        """
+        """Yield the bytes of the packets with the given ascending numbers."""
 
     def close(self) -> None:
         """Close what the reader has opened."""
@@ -184,12 +168,7 @@ class OffsetPackets:
 
 
 def split_reads(numbers: IntArray, sizes: npt.NDArray[Any]) -> list[IntArray]:
-    """Split packets into parts that are read together.
-
-    Args:
-        numbers: numbers of the packets.
-        sizes: their sizes in bytes.
-    """
+    """Split packets into parts that are read together."""
     before = np.cumsum(sizes, dtype=np.int64)
     if not len(numbers) or before[-1] < _READ_BYTES:
         return [numbers] if len(numbers) else []

@@ -60,11 +60,7 @@ class DecoderPool:
         self._lock = threading.Lock()
 
     def take(self, index: PacketIndex, threads: int) -> PacketDecoder:
-        """Return a decoder for the caller's exclusive use.
-
-        Raises:
-            BackendError: there is no decoder for the stream's codec.
-        """
+        """Return a decoder for the caller's exclusive use."""
         key = _key(index, threads)
         with self._lock:
             while decoders := self._idle.get(key):

@@ -117,11 +117,7 @@ _ENCODERS: Final[Mapping[str, tuple[VideoEncoder, ...]]] = {
 
 
 def format_of(path: Path) -> FileFormat:
-    """Return the format of a file by its suffix.
-
-    Raises:
-        ParameterError: the suffix is not that of a video.
-    """
+    """Return the format of a file by its suffix."""
     found = _FORMATS.get(path.suffix.lower())
     if found is None:
         raise ParameterError(
@@ -133,12 +129,7 @@ def format_of(path: Path) -> FileFormat:
 
 
 def encoder_of(form: FileFormat, codec: str | None) -> VideoEncoder:
-    """Return the encoder of a codec, by default of the first codec of the format.
-
-    Raises:
-        ParameterError: the format does not hold the codec.
-        BackendError: FFmpeg's build has no encoder for it.
-    """
+    """Return the encoder of a codec, by default of the first codec of the format."""
     name = form.codecs[0] if codec is None else codec
     if name not in form.codecs:
         raise ParameterError(f"codec={codec!r} is not for {form.name} files", allowed=", ".join(form.codecs))

@@ -72,20 +72,6 @@ def cut_video(
 
     Packets are copied, with rotation, color tags and languages. The cut begins with the frame on screen at ``start_s``
     in MP4 and MOV, and with the key frame before it in other formats.
-
-    Args:
-        origin: a path, a URL, bytes, or a seekable binary file object.
-        path: the file to write, beside which it is written first; its suffix is the format.
-        start_s: time of the first frame, on the video's own clock.
-        end_s: time at which the cut ends; frames that begin earlier belong to it.
-        exact: whether formats other than MP4 and MOV begin with that frame, too; the frames are then encoded anew.
-        cache_dir: folder of the indexes.
-
-    Raises:
-        FrameRangeError: ``start_s`` is not in the video.
-        ParameterError: ``end_s`` is not later, or the format is not that of a cut.
-        SourceError: the video cannot be read.
-        OutputError: the file cannot be written, or does not hold the video's codec.
     """
     target = Path(check_path("path", path))
     form = format_of(target)

@@ -87,18 +87,6 @@ def transcode(
     Frames are scaled as they are decoded, without a conversion to RGB: matrix and range stay and are tagged, rotation
     is applied, and more than 8 bits become 8. Times stay, counted from the first frame. B-frames of H.264 are not
     referred to, so that clips with a stride leave them out.
-
-    Args:
-        source: the video.
-        index: its index.
-        path: the file, an MP4.
-        settings: size, key frames, codec and quality.
-        frames: numbers of the frames; None for all.
-        threads: threads of the decoder and of the encoder.
-
-    Raises:
-        SourceError: the video cannot be read, or no frame can be decoded.
-        OutputError: the file cannot be written.
     """
     wanted = range(len(index)) if frames is None else frames
     if not len(wanted):

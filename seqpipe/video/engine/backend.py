@@ -42,15 +42,7 @@ _MOST_BY_DEFAULT: Final = 16
 
 
 def processes(threads: int) -> int:
-    """Return the number of worker processes of an engine: ``SEQPIPE_PROCESSES``, else a default by its threads.
-
-    Args:
-        threads: number of the engine's CPU threads.
-
-    Raises:
-        ParameterError: the variable is not a whole number of at least 0.
-        BackendError: the variable asks for processes, but the system has no ``memfd_create``.
-    """
+    """Return the number of worker processes of an engine: ``SEQPIPE_PROCESSES``, else a default by its threads."""
     text = os.environ.get(PROCESSES.name)
     if text is None:
         # None in a process of multiprocessing: its siblings, such as a DataLoader's workers, use the other cores.
@@ -101,12 +93,7 @@ class FusedDecode(Protocol):
     def __call__(
         self, video: PlannedVideo, targets: Targets, painter: Painter, reader: Callable[[], PacketReader]
     ) -> bool:
-        """Decode and paint the targets; False where it failed, and all of them have to be decoded step by step.
-
-        Raises:
-            BackendError: the backend cannot decode such a stream.
-            SourceError: the stream cannot be read, or not be converted to the requested output.
-        """
+        """Decode and paint the targets; False where it failed, and all of them have to be decoded step by step."""
 
 
 def _first(jobs: Iterable[Job], _waiting: Seq[Job]) -> Job | None:

@@ -75,22 +75,14 @@ class ChildProcess:
         self._connection = Connection(here.detach())
 
     def is_ready(self, timeout_s: float | None) -> bool:
-        """Wait for the message that the process has started; call it again only after False.
-
-        Raises:
-            BackendError: the process has ended.
-        """
+        """Wait for the message that the process has started; call it again only after False."""
         try:
             return self._connection.poll(timeout_s) and self._connection.recv() is None
         except (EOFError, OSError) as error:
             raise self._exit_error() from error
 
     def request(self, number: int, video: PlannedVideo, frames: IntArray) -> None:
-        """Request frames of a video; ``number`` identifies the video in all requests.
-
-        Raises:
-            BackendError: the process has ended.
-        """
+        """Request frames of a video; ``number`` identifies the video in all requests."""
         if number in self._files:
             self._files.use(number)
             file = None
@@ -101,12 +93,7 @@ class ChildProcess:
         self.busy = True
 
     def receive(self) -> ChildResult:
-        """Wait for the next message of results.
-
-        Raises:
-            SeqpipeError: the source cannot be read, or there is no decoder for it.
-            BackendError: the process has ended.
-        """
+        """Wait for the next message of results."""
         try:
             answer: Answer = self._connection.recv()
         except (EOFError, OSError) as error:
@@ -117,11 +104,7 @@ class ChildProcess:
         return answer
 
     def acknowledge(self) -> None:
-        """Acknowledge a message of results other than the last, so that the process continues.
-
-        Raises:
-            BackendError: the process has ended.
-        """
+        """Acknowledge a message of results other than the last, so that the process continues."""
         self._send(ReleasedBuffers(self._memory.released()))
 
     def surface(self, item: ChildFrame) -> Surface:
@@ -183,13 +166,7 @@ _log = logging.getLogger(__name__)
 
 
 def children(threads: int, count: int | None = None, *, nice: int = 0) -> Children | None:
-    """Create the worker processes of an engine, or None if it has none.
-
-    Args:
-        threads: number of the engine's threads.
-        count: number of processes; None for the default of :func:`seqpipe.video.engine.backend.processes`.
-        nice: niceness (scheduling priority) of the processes.
-    """
+    """Create the worker processes of an engine, or None if it has none."""
     count = processes(threads) if count is None else count
     return Children(count, jobs_before=_JOBS_BEFORE * count, nice=nice) if count else None
 
@@ -226,15 +203,7 @@ class Children:
         return video.source.path is not None and info.width * info.height <= self._pixels
 
     def decode(self, video: PlannedVideo, frames: IntArray) -> ChildDecoding | None:
-        """Let a process decode frames; once all have started, wait until one is free.
-
-        Args:
-            video: the video.
-            frames: frame numbers, in any order.
-
-        Returns:
-            The frames, to be closed by the caller; None if the video does not fit or the processes are starting.
-        """
+        """Let a process decode frames; once all have started, wait until one is free."""
         # A forked process cannot use its parent's worker processes.
         if os.getpid() != self._process or not self.fit(video) or (child := self._ready()) is None:
             return None
@@ -335,12 +304,7 @@ class ChildDecoding:
         self._closed = False
 
     def __iter__(self) -> Iterator[Surface | Lost]:
-        """Yield the frames; the process is back in the pool while the last ones are painted.
-
-        Raises:
-            SeqpipeError: the source cannot be read, or there is no decoder for it.
-            BackendError: the process has ended.
-        """
+        """Yield the frames; the process is back in the pool while the last ones are painted."""
         child = self._child
         while not self._closed:
             result = child.receive()

@@ -50,11 +50,7 @@ class PendingRead:
         self._numbers, self._planning = numbers, planning
 
     def result(self) -> list[Sequence | SeqpipeError]:
-        """Return one entry per request, in order: the sequence, or the error that replaced it.
-
-        Raises:
-            BackendError: another thread closed the reader before reading had started.
-        """
+        """Return one entry per request, in order: the sequence, or the error that replaced it."""
         outcomes: Outcomes = {}
         try:
             for future in self._planning.result():
@@ -142,16 +138,7 @@ class Engine(Closing):
     def map(
         self, function: Callable[[ItemT], ResultT], items: Iterable[ItemT], *, ahead: int | None = None
     ) -> Iterator[ResultT]:
-        """Apply a function in parallel and yield the results in order.
-
-        Args:
-            function: called with one item, on any of the threads.
-            items: consumed lazily, at most ``ahead`` items before the result that is yielded next.
-            ahead: maximum number of results that are pending or not yet yielded; by default twice the threads.
-
-        Raises:
-            Exception: what the function raised, when that item's result is due.
-        """
+        """Apply a function in parallel and yield the results in order."""
         limit = ahead or 2 * self.threads
         waiting: deque[Future[ResultT]] = deque()
         try:
@@ -319,16 +306,7 @@ def engine_for(
     stream: int | None = None,
     register: str | None = None,
 ) -> Engine:
-    """Create an engine that delivers sequences on a device.
-
-    Args:
-        device: device of the sequences.
-        decode: decode backend, see :data:`DECODE`; ignored on the CPU.
-        threads: CPU threads; by default one per core available to this process.
-        cache_dir: folder of cached indexes.
-        stream: which stream of each video, by its number in the container; None for the best one.
-        register: path of a shared index register, or None.
-    """
+    """Create an engine that delivers sequences on a device."""
     if device.kind == "cpu":
         return Engine(threads, cache_dir=cache_dir, stream=stream, register=register)
     from .gpu_backends import gpu_decode_backends
@@ -345,12 +323,7 @@ def engine_for(
 
 
 def reader_context(device: Device, *, decode: DecodeChoice) -> ReaderContext:
-    """Create the decoders and painter of a single reader, which decodes in the calling thread.
-
-    Args:
-        device: device of the frames.
-        decode: decode backend, see :data:`DECODE`; ignored on the CPU.
-    """
+    """Create the decoders and painter of a single reader, which decodes in the calling thread."""
     if device.kind == "cpu":
         decoders = DecoderPool()
         backend = DecodeBackend("cpu", decoders, HostPainter, close=decoders.clear)

@@ -33,24 +33,7 @@ def fill(
     reader: Callable[[], PacketReader] | None = None,
     threads: int = 1,
 ) -> dict[int, str]:
-    """Decode and paint all targets; frames that the backend cannot decode are left to its fallback.
-
-    Args:
-        video: the video.
-        targets: the targets; painted frames are removed from it.
-        backend: decode backend.
-        painter: the calling thread's painter.
-        count: called with the number of decoded frames.
-        reader: opens a packet reader; by default packets are read from the video's source.
-        threads: frame threads of the decoder.
-
-    Returns:
-        The reason for each lost frame, by frame number.
-
-    Raises:
-        BackendError: the backend cannot decode such a stream, and has no fallback.
-        SourceError: the stream cannot be read, or not be converted to the requested output.
-    """
+    """Decode and paint all targets; frames that the backend cannot decode are left to its fallback."""
     reader = reader or partial(open_packets, video.source, video.index)
     decode = partial(_decode_and_paint, video, targets, painter, reader, threads)
     try:

@@ -45,12 +45,7 @@ class FusedDecoder:
     def __call__(
         self, video: PlannedVideo, targets: Targets, painter: Any, reader: Callable[[], PacketReader]
     ) -> bool:
-        """Decode and paint the targets; False where there are none, or they are too large, or damaged.
-
-        Raises:
-            BackendError: the GPU cannot decode such a stream.
-            SourceError: the stream cannot be read, or not be converted to the requested output.
-        """
+        """Decode and paint the targets; False where there are none, or they are too large, or damaged."""
         table = video.index.packets
         if not targets or video in self._failed or table.damaged.any():
             return False

@@ -76,12 +76,7 @@ class CpuShare:
         self._rate = _Rate(threads * _INITIAL_CPU_RATE)
 
     def choose(self, jobs: Iterable[Job], waiting: Seq[Job]) -> Job | None:
-        """Return a job that the GPU cannot decode; else the last one, if the CPU finishes it before the GPU would.
-
-        Args:
-            jobs: the jobs to choose from.
-            waiting: all queued jobs.
-        """
+        """Return a job that the GPU cannot decode; else the last one, if the CPU finishes it before the GPU would."""
         last = None
         for job in jobs:
             if self._split.refuses(job):
@@ -134,19 +129,7 @@ _PROCESSES_PER_SPARE_THREAD = 4
 def gpu_decode_backends(
     device: int, decode: DecodeChoice, cores: int
 ) -> tuple[list[DecodeBackend], Callable[[tuple[int, ...], np.dtype[Any]], Array]]:
-    """Create the decode backends of one GPU.
-
-    Args:
-        device: the GPU's number.
-        decode: decode backend, see :data:`~seqpipe.video.device.DECODE`.
-        cores: CPU threads of the engine.
-
-    Returns:
-        The backends, and a function that allocates arrays on the GPU.
-
-    Raises:
-        BackendError: CuPy, the driver or its decoder library is missing, or this is a forked process.
-    """
+    """Create the decode backends of one GPU."""
     streams = Streams(device)
     painter = partial(DevicePainter, streams)
     pool = DecoderPool(idle=4 * cores)
@@ -202,12 +185,6 @@ def mixed_cpu_workers(cores: int) -> tuple[int, int]:
 
     With several frame threads a CPU worker finishes a sequence about as soon as a GPU worker, which keeps the latency
     of a batch; and fewer Python threads compete for the GIL.
-
-    Args:
-        cores: number of CPU cores.
-
-    Returns:
-        Number of workers, and the number of frame threads of each.
     """
     spare = max(1, cores - _FEEDING_CORES)
     frame_threads = min(spare, _FRAME_THREADS)
@@ -229,11 +206,7 @@ def _refusals(streams: Streams) -> Callable[[StreamInfo], str]:
 
 
 def gpu_reader_context(device: int, decode: DecodeChoice) -> ReaderContext:
-    """Create the decoders and painter of a single reader.
-
-    Raises:
-        BackendError: CuPy, the driver or its decoder library is missing, or this is a forked process.
-    """
+    """Create the decoders and painter of a single reader."""
     streams = Streams(device, shared=True)
     painter = partial(DevicePainter, streams)
     cpu = DecoderPool()

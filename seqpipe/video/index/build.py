@@ -83,12 +83,7 @@ class _Collected:
 
 
 def build_index(source: Source) -> PacketIndex:
-    """Build the index of a video by reading its packets once.
-
-    Raises:
-        UnreadableSourceError: the file is not a video that can be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Build the index of a video by reading its packets once."""
     with parsing(source), open_container(source) as container:
         return Scan(source, container).index()
 
@@ -116,11 +111,7 @@ class Scan:
         self._packets = self._demuxed()
 
     def packets(self) -> Iterator[av.Packet[Any]]:
-        """Return an iterator over the packets that were not read yet.
-
-        Raises:
-            UnreadableSourceError: the first packet cannot be read; an error at a later one ends the pass.
-        """
+        """Return an iterator over the packets that were not read yet."""
         return self._packets
 
     def info(self) -> StreamInfo:
@@ -141,15 +132,7 @@ class Scan:
         )
 
     def index(self, *, rest: bool = True) -> PacketIndex:
-        """Return the index of the video.
-
-        Args:
-            rest: whether the remaining packets are read; otherwise the index ends with the last packet read.
-
-        Raises:
-            UnreadableSourceError: the stream has no packets.
-            SourceError: the source cannot be read.
-        """
+        """Return the index of the video."""
         source, scan = self._source, self._collected
         for _ in self._packets if rest else ():
             pass

@@ -34,15 +34,7 @@ _MOST_PARTS = 4
 
 
 def open_by_cues(source: Source) -> CuedVideo | None:
-    """Return access by cues, if the source is a remote Matroska file with usable cues; else None.
-
-    Args:
-        source: the video.
-
-    Raises:
-        UnreadableSourceError: the file is not a video that can be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Return access by cues, if the source is a remote Matroska file with usable cues; else None."""
     if not source.slow or source.stream is not None:
         return None
     blocks = Blocks.of(source)
@@ -88,17 +80,9 @@ class CuedVideo:
     def parts(self, seconds: Seq[float]) -> Iterator[tuple[PlannedVideo, IntArray, IntArray]]:
         """Yield the parts that hold the frames displayed at the given times.
 
-        Args:
-            seconds: times on the stream's own clock.
-
         Yields:
             A part in memory, with an index of its own, whose frames are numbered from 0; the positions in ``seconds``
             of the times in it; and the numbers of their frames in it.
-
-        Raises:
-            UnusableTablesError: the file's structure is not supported.
-            IndexMismatchError: a time may be outside of the video.
-            SourceError: the source cannot be read.
         """
         times = np.asarray(seconds, np.float64)
         cues = frames_at(np.multiply(self._cues.times, self._tick_s, dtype=np.float64), times)

@@ -66,12 +66,7 @@ class Damaged(Exception):  # noqa: N818  a reason, not an error: a damaged index
 
 
 def pack(index: PacketIndex, stamp: Stamp) -> bytes:
-    """Serialize an index.
-
-    Args:
-        index: the index.
-        stamp: stamp of the indexed content.
-    """
+    """Serialize an index."""
     table = index.packets
     arrays = {name: np.ascontiguousarray(getattr(table, name)) for name in _COLUMNS}
     arrays[_ORDER] = table.frame_packet.astype(np.int32)
@@ -109,11 +104,7 @@ def pack(index: PacketIndex, stamp: Stamp) -> bytes:
 
 
 def header_size(data: bytes | memoryview) -> int:
-    """Return the number of bytes before the columns of a packed index, from its first 16 bytes.
-
-    Raises:
-        Damaged: the bytes are not those of a packed index.
-    """
+    """Return the number of bytes before the columns of a packed index, from its first 16 bytes."""
     if len(data) < PREFIX.size:
         raise Damaged
     magic, length, _ = PREFIX.unpack_from(data)
@@ -123,11 +114,7 @@ def header_size(data: bytes | memoryview) -> int:
 
 
 def read_header(data: bytes | memoryview) -> dict[str, Any]:
-    """Return the header of a packed index, of which at least the header must be given.
-
-    Raises:
-        Damaged: the header is incomplete or damaged.
-    """
+    """Return the header of a packed index, of which at least the header must be given."""
     size = header_size(data)
     text = data[PREFIX.size : size]
     if len(data) < size or zlib.crc32(text) != PREFIX.unpack_from(data)[2]:
@@ -137,16 +124,7 @@ def read_header(data: bytes | memoryview) -> dict[str, Any]:
 
 
 def unpack(data: memoryview, header: dict[str, Any]) -> PacketIndex:
-    """Deserialize an index; its columns are views of ``data``, to which learned packet kinds are written.
-
-    Args:
-        data: a packed index in writable memory for its exclusive use.
-        header: its header.
-
-    Raises:
-        Damaged: the columns are incomplete or damaged.
-        KeyError, TypeError, ValueError: an earlier version wrote the index.
-    """
+    """Deserialize an index; its columns are views of ``data``, to which learned packet kinds are written."""
     body = data[header_size(data) :]
     if zlib.crc32(body) != header["body_crc"]:
         raise Damaged
@@ -234,11 +212,7 @@ def load_index(directory: Path, stamp: Stamp) -> PacketIndex | None:
 
 
 def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
-    """Store an index atomically.
-
-    Raises:
-        OutputError: the cache directory cannot be written.
-    """
+    """Store an index atomically."""
     path = cache_file(directory, stamp)
     try:
         if not path.parent.is_dir():
@@ -250,11 +224,7 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
 
 
 def check_writable(directory: Path) -> None:
-    """Create a cache directory, and check that files can be written there.
-
-    Raises:
-        OutputError: the directory cannot be created or written to.
-    """
+    """Create a cache directory, and check that files can be written there."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):

@@ -40,16 +40,7 @@ _TO_FIRST_REFERENCE = 64
 
 
 def index_of_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
-    """Build a video's index from its container's tables; None if they are not reliable.
-
-    Args:
-        source: the video.
-        through: whether a remote file may be read as a whole for tables that are spread over it.
-
-    Raises:
-        UnreadableSourceError: the file is not a video that can be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Build a video's index from its container's tables; None if they are not reliable."""
     try:
         return _index(Blocks.of(source) if source.slow else source, through=through)
     except (UnusableTablesError, IndexMismatchError) as reason:
@@ -65,17 +56,7 @@ def _index(source: Source, *, through: bool) -> PacketIndex:
 
 
 def index_of(source: Source, tables: Tables, facts: StreamFacts) -> PacketIndex:
-    """Build the index of the packets of checked tables.
-
-    Args:
-        source: the video.
-        tables: all packets of the stream, or consecutive ones.
-        facts: properties of the stream.
-
-    Raises:
-        UnusableTablesError, IndexMismatchError: the tables are not reliable.
-        SourceError: the source cannot be read.
-    """
+    """Build the index of the packets of checked tables."""
     codec, extradata = facts.info.codec, facts.extradata
     check_image_size(facts.info.width, facts.info.height, source.name)
     check_stream(codec, extradata)

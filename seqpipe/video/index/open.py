@@ -42,16 +42,7 @@ __all__ = [
 
 
 def verify(source: Source, index: PacketIndex) -> PacketIndex:
-    """Return the index with the packets marked of all frames that the CPU decoder loses.
-
-    Args:
-        source: the video.
-        index: its index.
-
-    Raises:
-        SourceError: the source cannot be read.
-        BackendError: there is no decoder for the codec.
-    """
+    """Return the index with the packets marked of all frames that the CPU decoder loses."""
     table = index.packets
     damaged = table.damaged.copy()
     with parsing(source), contextlib.closing(open_packets(source, index)) as packets:
@@ -110,10 +101,6 @@ def open_index(
         stream: stream to index, by its number in the container; None for the best video stream.
         register: path of a register to use where the cache has no index, see :mod:`seqpipe.video.index.shared`; it
             holds indexes of best video streams only.
-
-    Raises:
-        SourceNotFoundError: the file does not exist.
-        UnreadableSourceError: the file is not a video that can be decoded.
     """
     source = open_source(origin, stream=stream)
     stamp = source.stamp()
@@ -138,18 +125,7 @@ def index_without_scan(
     cache_dir: str | os.PathLike[str] | None = None,
     register: str | None = None,
 ) -> PacketIndex | None:
-    """Return the index of a video if it is cached or its container's tables suffice; None if packets must be read.
-
-    Args:
-        source: the video.
-        stamp: stamp of its content.
-        cache_dir: as in :func:`open_index`; an index built from tables is cached there.
-        register: as in :func:`open_index`.
-
-    Raises:
-        UnreadableSourceError: the file is not a video that can be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Return the index of a video if it is cached or its container's tables suffice; None if packets must be read."""
     kept = cached_index(source, stamp, cache_dir=cache_dir, register=register)
     if kept is not None or (index := _by_tables(source, through=False)) is None:
         return kept
@@ -158,13 +134,7 @@ def index_without_scan(
 
 
 def store_index(stamp: Stamp, index: PacketIndex, *, cache_dir: str | os.PathLike[str] | None = None) -> None:
-    """Store an index in the cache; a failure is logged as a warning.
-
-    Args:
-        stamp: stamp of the indexed content, taken before it was read.
-        index: the index.
-        cache_dir: as in :func:`open_index`.
-    """
+    """Store an index in the cache; a failure is logged as a warning."""
     try:
         save_index(cache_directory(cache_dir), stamp, index)
     except OutputError as error:
@@ -180,14 +150,7 @@ def cached_index(
     cache_dir: str | os.PathLike[str] | None = None,
     register: str | None = None,
 ) -> PacketIndex | None:
-    """Return the index of a video's current content from the cache or the register; None if neither has one.
-
-    Args:
-        source: the video.
-        stamp: stamp of its content.
-        cache_dir: as in :func:`open_index`.
-        register: as in :func:`open_index`.
-    """
+    """Return the index of a video's current content from the cache or the register; None if neither has one."""
     kept = load_index(cache_directory(cache_dir), stamp)
     if kept is None:
         return None if register is None else _registered(source, stamp, register)
@@ -238,11 +201,7 @@ def _build(source: Source, index: PacketIndex | None, *, whole: bool, verified: 
 def reindexed(
     source: Source, index: PacketIndex, *, cache_dir: str | os.PathLike[str] | None = None
 ) -> PacketIndex:
-    """Build the index of a video by a scan, in place of one by tables that a packet contradicts.
-
-    Raises:
-        SourceError: frame numbers or times differ, while frames may have been delivered already.
-    """
+    """Build the index of a video by a scan, in place of one by tables that a packet contradicts."""
     scanned = open_index(source, cache_dir=cache_dir, whole=True)
     if source.stamp() is None:
         _refuted.add(digest_of_ends(source))
@@ -256,12 +215,7 @@ def reindexed(
 
 
 def summary(origin: Origin, *, cache_dir: str | os.PathLike[str] | None = None) -> StreamInfo:
-    """Return the properties of a video with its number of frames; reads no packet if a current index is cached.
-
-    Raises:
-        SourceNotFoundError: the file does not exist.
-        UnreadableSourceError: the file is not a video that can be decoded.
-    """
+    """Return the properties of a video with its number of frames; reads no packet if a current index is cached."""
     source = open_source(origin)
     stamp = source.stamp()
     known = None if stamp is None else load_summary(cache_directory(cache_dir), stamp)
@@ -295,12 +249,7 @@ class Library:
         self._lock = threading.Lock()
 
     def video(self, origin: Origin) -> PlannedVideo:
-        """Return an open video.
-
-        Raises:
-            SourceNotFoundError: the file does not exist.
-            UnreadableSourceError: the file is not a video that can be decoded.
-        """
+        """Return an open video."""
         key = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else id(origin)
         with self._lock:
             if key in self._videos:
@@ -315,11 +264,7 @@ class Library:
         return video
 
     def reindexed(self, video: PlannedVideo) -> PlannedVideo:
-        """Index a video by a scan, in place of one by tables that a packet contradicts.
-
-        Raises:
-            SourceError: numbers or times of its frames differ.
-        """
+        """Index a video by a scan, in place of one by tables that a packet contradicts."""
         planned = PlannedVideo(
             video.source, reindexed(video.source, video.index, cache_dir=self._options.cache_dir)
         )

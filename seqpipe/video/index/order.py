@@ -33,15 +33,6 @@ def one_clock(pts: IntArray, key: BoolArray, known: BoolArray | None = None, *, 
     """Shift times that restart, as where two recordings were joined, to continue the times before.
 
     A key packet restarts the clock if it is not later than the key packet before it, but earlier than another packet.
-
-    Args:
-        pts: times in decode order, which are changed in place.
-        key: whether the container marks each packet as a key packet.
-        known: whether each time is the container's; others only move along. None if all are.
-        step: distance of frames in ticks, for a recording of one frame.
-
-    Raises:
-        ValueError: the times exceed 64 bits.
     """
     keys = np.flatnonzero(key if known is None else key & known)
     # Shifting a packet shifts all later ones, so that comparisons of later keys stay valid.
@@ -61,23 +52,12 @@ def one_clock(pts: IntArray, key: BoolArray, known: BoolArray | None = None, *, 
 
 
 def frame_step(duration: int, tick: Fraction) -> Fraction:
-    """Return the ticks from one frame to the next, for frames without times.
-
-    Args:
-        duration: duration of a packet in whole ticks; 0 if unknown.
-        tick: ticks by the stream's frame rate, which is used where the duration may be this one rounded.
-    """
+    """Return the ticks from one frame to the next, for frames without times."""
     return tick if not duration or abs(tick - duration) <= 1 else Fraction(duration)
 
 
 def fill_missing(pts: IntArray, known: BoolArray, step: Fraction) -> IntArray:
-    """Return times counted on from the known time before each frame, and back from the first known one.
-
-    Args:
-        pts: times in presentation order.
-        known: whether each is known; at least one is.
-        step: ticks from one frame to the next.
-    """
+    """Return times counted on from the known time before each frame, and back from the first known one."""
     number = np.arange(len(pts))
     before = np.maximum.accumulate(np.where(known, number, -1))
     anchor = np.where(before < 0, int(np.argmax(known)), before)
@@ -90,12 +70,7 @@ DEFAULT_RATE = Fraction(25)
 
 
 def finish(index: PacketIndex, duration: int) -> PacketIndex:
-    """Return the index with frame count, start, end and reordering computed from its packets.
-
-    Args:
-        index: the index so far.
-        duration: duration of the last frame in ticks; 0 if unknown.
-    """
+    """Return the index with frame count, start, end and reordering computed from its packets."""
     frames = index.packets.frame_packet
     times = index.timestamps
     if not frames.size:
@@ -166,15 +141,7 @@ def order_by_decoding(source: Source, index: PacketIndex) -> PacketIndex:
 def place(
     source: Source, index: PacketIndex, missing: BoolArray, step: Fraction, *, reorders: bool
 ) -> PacketIndex:
-    """Return the index with times for frames without pts, and frames of equal pts in the order of their decoding.
-
-    Args:
-        source: the video.
-        index: its index so far.
-        missing: mask of the shown packets without pts.
-        step: ticks from one frame to the next, for these.
-        reorders: whether presentation order may differ from decode order.
-    """
+    """Return the index with times for frames without pts, and frames of equal pts in the order of their decoding."""
     table = index.packets
     rank, decoded = np.arange(len(table)), np.zeros(len(table), dtype=bool)
     reorders = reorders and not table.key.all()
@@ -255,14 +222,7 @@ def _marked(table: PacketTable, order: _DecodeOrder) -> PacketTable:
 def drop_head(
     source: Source, index: PacketIndex, without_pts: Collection[int], *, refreshed: int = 0
 ) -> PacketIndex:
-    """Remove frames at the start whose reference frames are not in the file.
-
-    Args:
-        source: the video.
-        index: its index so far.
-        without_pts: packets after the first key packet that have no pts.
-        refreshed: number of packets of a gradual refresh until frames are complete; 0 with key frames.
-    """
+    """Remove frames at the start whose reference frames are not in the file."""
     table = index.packets
     start = int(np.argmax(table.key))
     lost: BoolArray = np.zeros(len(table), dtype=bool)

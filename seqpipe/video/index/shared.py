@@ -175,11 +175,7 @@ _open: dict[tuple[str, int], SharedRegister] = {}
 def find_register(
     register: str | os.PathLike[str] | None, file_root: str | os.PathLike[str] | None
 ) -> str | None:
-    """Return the path of a dataset's register: the given one, else :data:`REGISTER_NAME` in its folder if it exists.
-
-    Raises:
-        SourceNotFoundError: the given register does not exist.
-    """
+    """Return the path of a dataset's register: the given one, else :data:`REGISTER_NAME` in its folder if it exists."""
     if register is not None:
         path = os.path.abspath(check_path("register", register))  # noqa: PTH100  as sources do
         if not Path(path).is_file():
@@ -248,17 +244,7 @@ class SharedRegister(Closing):
     def index(
         self, source: Source, stamp: Stamp, *, whole: bool = False, verified: bool = False
     ) -> PacketIndex | None:
-        """Return the index of a source's current content; None if the register has none with these properties.
-
-        Args:
-            source: the video.
-            stamp: stamp of its content.
-            whole: whether all packets must have been read.
-            verified: whether the video must have been decoded once.
-
-        Raises:
-            SourceError: the source cannot be read.
-        """
+        """Return the index of a source's current content; None if the register has none with these properties."""
         key = self._key(stamp[0])
         condition = "path = ? AND size = ? AND whole >= ? AND verified >= ?"
         rows = self._rows(f"SELECT tag, ends FROM files WHERE {condition}", (key, stamp[1], whole, verified))
@@ -276,12 +262,7 @@ class SharedRegister(Closing):
             return None
 
     def add(self, source: Source, stamp: Stamp, index: PacketIndex) -> None:
-        """Add or replace an index; pending entries are written every second, and on closing.
-
-        Raises:
-            SourceError: the source cannot be read.
-            OutputError: the register cannot be written.
-        """
+        """Add or replace an index; pending entries are written every second, and on closing."""
         key, facts = self._key(stamp[0]), json.dumps(Facts.of(index))
         packed = zlib.compress(pack(index, (key, *stamp[1:])), 1)
         checksum = _checksum(key, stamp[1], stamp[2], facts)
@@ -292,15 +273,7 @@ class SharedRegister(Closing):
                 self._write()
 
     def add_from(self, path: str) -> int:
-        """Add the entries of another register that this one does not have as complete; returns their number.
-
-        Args:
-            path: path of the other register.
-
-        Raises:
-            SourceError: it does not exist, is not a register, or an entry is damaged.
-            OutputError: this register cannot be written.
-        """
+        """Add the entries of another register that this one does not have as complete; returns their number."""
         with SharedRegister(find_register(path, None) or "") as other:
             columns = "path, size, tag, ends, facts, checksum, whole, verified"
             rows = other._rows(f"SELECT {columns}, packed FROM files JOIN indexes USING (path)")

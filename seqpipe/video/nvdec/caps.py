@@ -41,11 +41,7 @@ class Ability:
 
 @cache
 def ability(device: int, codec: int, chroma: int, bits: int) -> Ability:
-    """Query the driver; memoized by ``device``, which must be the current device, with a context.
-
-    Raises:
-        BackendError: the driver's decoder library is missing, or the query fails.
-    """
+    """Query the driver; memoized by ``device``, which must be the current device, with a context."""
     caps = Caps(codec=codec, chroma=chroma, bits_minus_8=bits - 8)
     if code := load().get_decoder_caps(ctypes.byref(caps)):
         raise BackendError(f"the decoder capabilities of cuda:{device} cannot be queried: CUDA error {code}")

@@ -263,11 +263,7 @@ class Cuvid:
 
 @cache
 def load() -> Cuvid:
-    """Load the driver's decoder library.
-
-    Raises:
-        BackendError: the library cannot be loaded.
-    """
+    """Load the driver's decoder library."""
     try:
         return Cuvid(ctypes.CDLL(_LIBRARY), ctypes.PyDLL(_LIBRARY))
     except OSError as error:

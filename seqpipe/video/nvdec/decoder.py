@@ -43,21 +43,12 @@ class NvdecDecoder:
         self._first = True
 
     def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
-        """Decode packets.
-
-        Raises:
-            DecodeError: one of them cannot be parsed, or the GPU refused it.
-            BackendError: the GPU cannot decode such a stream.
-        """
+        """Decode packets."""
         first, self._first = self._first, False
         yield from self.session.feed(packets, self._stream, first=first)
 
     def flush(self) -> Iterator[DecodeResult]:
-        """Drain the session; the next packet starts another run.
-
-        Raises:
-            DecodeError: the GPU refused something.
-        """
+        """Drain the session; the next packet starts another run."""
         self._first = True
         yield from self.session.finish()
 
@@ -69,21 +60,7 @@ class NvdecDecoder:
     def fused_run(
         self, numbers: IntArray, data: Seq[bytes], pending: PendingFrames, painting: Painting
     ) -> tuple[bool, bool]:
-        """Decode a run of packets and convert the wanted frames in one C call.
-
-        Args:
-            numbers: packet numbers, ascending; the first is a key packet.
-            data: the packets' bytes as stored in the container.
-            pending: wanted frames and expected reports.
-            painting: conversion of the frames.
-
-        Returns:
-            As :meth:`seqpipe.video.nvdec.session.Session.fused_run`.
-
-        Raises:
-            BackendError: the GPU refused the stream.
-            SourceError: the stream's color cannot be converted to the requested one.
-        """
+        """Decode a run of packets and convert the wanted frames in one C call."""
         arrays = PacketArrays(numbers.tolist(), data, pending.wanted, self._stream)
         try:
             arrays.replace(0, self._stream.packet(data[0], first=True))
@@ -114,16 +91,7 @@ class NvdecPool:
         self._lock = threading.Lock()
 
     def take(self, index: PacketIndex, stream: int, *, exact: bool) -> NvdecDecoder:
-        """Return a decoder for the caller's exclusive use; the GPU must be the current one.
-
-        Args:
-            index: the stream's index.
-            stream: address of the CUDA stream that frames are mapped on.
-            exact: whether to refuse streams whose frames differ from the CPU decoder's.
-
-        Raises:
-            BackendError: the GPU does not decode such a stream.
-        """
+        """Return a decoder for the caller's exclusive use; the GPU must be the current one."""
         if reason := (exact_refusal if exact else refusal)(self._device, index.info):
             raise BackendError(reason, advice="Use decode='auto', which leaves such files to the CPU")
         self._close_abandoned()
@@ -189,11 +157,7 @@ class NvdecDecoders:
         self._pool, self._stream, self._exact = pool, stream, exact
 
     def take(self, index: PacketIndex, threads: int) -> NvdecDecoder:  # noqa: ARG002  the GPU has no frame threads
-        """Return a decoder for the caller's exclusive use.
-
-        Raises:
-            BackendError: the GPU does not decode such a stream.
-        """
+        """Return a decoder for the caller's exclusive use."""
         return self._pool.take(index, self._stream(), exact=self._exact)
 
     def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:  # noqa: ARG002

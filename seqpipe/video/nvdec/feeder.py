@@ -47,11 +47,7 @@ class PacketBatch:
         return len(self.packets)
 
     def payload(self, index: int) -> bytes:
-        """Return a packet in the form of the elementary stream.
-
-        Raises:
-            DecodeError: the packet is malformed.
-        """
+        """Return a packet in the form of the elementary stream."""
         packet = self.packets[index]
         try:
             return self.stream.packet(packet.data, first=self.first and index == 0)
@@ -90,11 +86,7 @@ class PacketArrays:
 
     @classmethod
     def of(cls, batch: PacketBatch) -> PacketArrays:
-        """Return the arrays of a batch.
-
-        Raises:
-            DecodeError: decoding starts with the first packet, and this is malformed.
-        """
+        """Return the arrays of a batch."""
         numbers, data, _, wanted = zip(*batch.packets, strict=True)
         arrays = cls(numbers, data, wanted, batch.stream)
         if batch.first:
@@ -291,15 +283,7 @@ class Feeder:
         self._library.use(self.user_data, handle, proc, self.sequence)
 
     def feed(self, batch: PacketBatch, begin: int) -> tuple[int, DecodeResult]:
-        """Map waiting frames, and feed packets from an index on, until a step of frames is mapped.
-
-        Returns:
-            Number of packets fed, at least one unless frames were mapped, and the decode results.
-
-        Raises:
-            DecodeError: the GPU or its parser refused the last packet fed, or the next one is malformed.
-            BackendError: the GPU could not map a frame.
-        """
+        """Map waiting frames, and feed packets from an index on, until a step of frames is mapped."""
         arrays = self._arrays
         if arrays is None or self._batch is not batch:
             self._batch, arrays = batch, PacketArrays.of(batch)
@@ -316,15 +300,7 @@ class Feeder:
         return fed, self._take_result()
 
     def finish(self) -> tuple[bool, DecodeResult]:
-        """Map some of the remaining frames; after the last of them, prepare for another stream.
-
-        Returns:
-            Whether this was the last step, and the decode results.
-
-        Raises:
-            DecodeError: the GPU or its parser refused something.
-            BackendError: the GPU could not map a frame.
-        """
+        """Map some of the remaining frames; after the last of them, prepare for another stream."""
         last: int = self._run(self._library.finish, self._step)
         self._check()
         return bool(last), self._take_result()

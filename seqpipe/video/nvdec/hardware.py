@@ -107,11 +107,7 @@ class MappedFrame(Finalizer):
         return self
 
     def surface(self, number: int) -> DeviceSurface:
-        """Return the frame as a surface: luma, then interleaved chroma, or Cb and Cr for 4:4:4.
-
-        Args:
-            number: the frame's number.
-        """
+        """Return the frame as a surface: luma, then interleaved chroma, or Cb and Cr for 4:4:4."""
         form, offsets = plane_layout(self.shape, self.pitch)
         pointer = self.pointer
         return form.surface(number, tuple([pointer + offset for offset in offsets]), self)
@@ -237,12 +233,7 @@ class HardwareDecoder:
         self.check(code, "create a decoder for")
 
     def check(self, code: int, what: str) -> None:
-        """Raise an error for a CUDA error code other than 0.
-
-        Raises:
-            DeviceMemoryError: the GPU is full.
-            BackendError: any other error.
-        """
+        """Raise an error for a CUDA error code other than 0."""
         if not code:
             return
         shape = self.shape
@@ -326,10 +317,4 @@ class Painting(Protocol):
         """Structure that the C code reads; the painting keeps alive what it refers to."""
 
     def fit(self, shape: StreamShape, pitch: int, sequence: int) -> None:
-        """Configure the conversions for a stream.
-
-        Args:
-            shape: shape of the stream.
-            pitch: bytes per row of a mapped frame; 0 if none was mapped yet.
-            sequence: the feeder's number of the decoder and stream.
-        """
+        """Configure the conversions for a stream."""

@@ -106,17 +106,7 @@ class Session:
     def feed(
         self, packets: Seq[FedPacket], stream: ElementaryStream, *, first: bool
     ) -> Iterator[DecodeResult]:
-        """Parse packets, start to decode them, and yield decode results.
-
-        Args:
-            packets: the packets; the parser itself recognizes key packets.
-            stream: converts packets to an elementary stream.
-            first: whether decoding starts with the first of them.
-
-        Raises:
-            DecodeError: one of them cannot be parsed, or the GPU refused it.
-            BackendError: the GPU refused the stream.
-        """
+        """Parse packets, start to decode them, and yield decode results."""
         batch, begin = PacketBatch(packets, stream, first=first), 0
         while begin < len(packets):
             fed, result = self._call(partial(self._feeder.feed, batch, begin))
@@ -125,12 +115,7 @@ class Session:
             del result  # releases its frames, of which only a few may be mapped
 
     def finish(self) -> Iterator[DecodeResult]:
-        """Drain the decoder, a step at a time, and prepare for another stream.
-
-        Raises:
-            DecodeError: the GPU refused something.
-            BackendError: the GPU could not map a frame.
-        """
+        """Drain the decoder, a step at a time, and prepare for another stream."""
         last = False
         while not last:
             last, result = self._call(self._feeder.finish)
@@ -147,18 +132,9 @@ class Session:
     ) -> tuple[bool, bool]:
         """Decode all packets of a run and convert the wanted frames in one C call.
 
-        Args:
-            arrays: the packets, the first one in the form that the parser takes.
-            pending: wanted frames and expected reports.
-            painting: conversion of the frames.
-
         Returns:
             Whether the run was undamaged, and whether the session was flushed and can be reused. If the run was
             damaged, some frames may have been converted already; decoding it step by step finds the damaged packet.
-
-        Raises:
-            BackendError: the GPU refused the stream.
-            SourceError: the stream's color cannot be converted to the requested one.
         """
         self._painting, painting.params.begun = painting, 0
         self._fit()

@@ -83,9 +83,6 @@ def make_plan(
         thorough: feed all packets, and give each wanted frame the segment that it has when it is wanted alone. Used for
             damaged streams: their packet headers may be wrong, and what a decoder makes of a packet, even of a key
             frame, may depend on damage before it.
-
-    Returns:
-        Segments in file order; each wanted packet is in exactly one of them.
     """
     packets = distinct(wanted)
     if not packets.size:
@@ -275,11 +272,7 @@ class JobQueue:
             self._waiting.extend(sorted(jobs, key=lambda job: -job.cost))
 
     def take(self, choose: Callable[[Seq[Job]], Job | None] = lambda jobs: jobs[0]) -> list[Job]:
-        """Remove a job with all jobs that overlap it, and mark them as running; empty if no job can be taken.
-
-        Args:
-            choose: picks one of the queued jobs, or None.
-        """
+        """Remove a job with all jobs that overlap it, and mark them as running; empty if no job can be taken."""
         with self._lock:
             while self._waiting:
                 seed = choose(self._waiting)

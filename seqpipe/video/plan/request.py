@@ -33,11 +33,7 @@ __all__ = [
 
 
 def check_frame_number(number: Any) -> int:
-    """Return a frame number as an int.
-
-    Raises:
-        ParameterError: the number is not a whole number.
-    """
+    """Return a frame number as an int."""
     try:
         if not isinstance(number, (bool, np.bool_)):
             return operator.index(number)
@@ -55,11 +51,7 @@ def _advice(number: Any) -> str:
 
 
 def check_frame_numbers(numbers: Any) -> list[int]:
-    """Return frame numbers as a list of ints.
-
-    Raises:
-        ParameterError: the argument is not a list, or one of its entries is not a whole number.
-    """
+    """Return frame numbers as a list of ints."""
     return [
         check_frame_number(number)
         for number in check_list("numbers", numbers, "a list of frame numbers; video[8] is one frame")
@@ -67,11 +59,7 @@ def check_frame_numbers(numbers: Any) -> list[int]:
 
 
 def resolve_slice(frames: slice, count: int) -> range:
-    """Return the frame numbers that a slice selects from ``count`` frames.
-
-    Raises:
-        ParameterError: a bound or the step is not a whole number, or the step is 0.
-    """
+    """Return the frame numbers that a slice selects from ``count`` frames."""
     try:
         return range(count)[frames]
     except (TypeError, ValueError):
@@ -80,11 +68,7 @@ def resolve_slice(frames: slice, count: int) -> range:
 
 
 def check_time_s(seconds: Any) -> float:
-    """Return a time in seconds as a float.
-
-    Raises:
-        ParameterError: the time is not a number.
-    """
+    """Return a time in seconds as a float."""
     try:
         if type(seconds) is not bool and isinstance(seconds, Real):
             return float(seconds)
@@ -128,11 +112,7 @@ class Request:
 
 
 def check_memory(out: Array, shape: tuple[int, ...], dtype: np.dtype[Any], source: str) -> None:
-    """Check that an array given for a request's pixels has their shape and dtype.
-
-    Raises:
-        SourceError: it does not; the message names both shapes.
-    """
+    """Check that an array given for a request's pixels has their shape and dtype."""
     if out.shape != shape or out.dtype != dtype:
         raise SourceError(
             f"its frames make {shape} {dtype}, but {out.shape} {out.dtype} was expected",

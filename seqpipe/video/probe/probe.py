@@ -92,15 +92,6 @@ def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
     """Return the properties of a video without reading all of it.
 
     The frame count is that of the container; :func:`seqpipe.video.index.open.open_index` counts frames.
-
-    Args:
-        origin: a path, a URL, bytes, or a seekable binary file object.
-        stream: stream to probe, by its number in the container; None for the best video stream.
-
-    Raises:
-        SourceNotFoundError: the file does not exist.
-        UnreadableSourceError: the file is not a video that can be decoded.
-        ParameterError: the file has no such video stream.
     """
     source = open_source(origin, stream=stream)
     with parsing(source), open_container(source) as container:
@@ -118,12 +109,7 @@ def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
 
 @contextlib.contextmanager
 def open_container(source: Source) -> Iterator[InputContainer]:
-    """Open the demuxer of a source, and close it at the end of the context.
-
-    Raises:
-        UnreadableSourceError: the source is a volume, parts of which FFmpeg may take for a video; or FFmpeg has no
-            demuxer for it.
-    """
+    """Open the demuxer of a source, and close it at the end of the context."""
     head = source.read([(0, HEAD)])[0]
     if is_picture(head) and source.size() <= _LARGEST_PICTURE:
         check_image(memoryview(source.read([(0, source.size())])[0]), source.name)
@@ -185,15 +171,6 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
 
     ffmpeg selects the stream with the most pixels, with a bonus of five million for the default stream; of equal ones
     the first. Streams that declare fewer than five frames rank behind all others, and undecodable ones last.
-
-    Args:
-        source: the source, which may request a stream.
-        container: the source's container.
-        number: number of the stream that an index was built from.
-
-    Raises:
-        UnreadableSourceError: there is no video stream, no decoder for it, or its frames are too large.
-        ParameterError: the requested stream does not exist, or is not a video.
     """
     videos = [s for s in container.streams.video if not is_cover(s)]
     wanted = source.stream if number is None else number
@@ -305,11 +282,7 @@ class FirstPicture:
 def stream_info(
     source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture
 ) -> StreamInfo:
-    """Return the properties of a stream.
-
-    Raises:
-        UnreadableSourceError: neither its header nor its first frame has a size and a pixel format.
-    """
+    """Return the properties of a stream."""
     from ..bitstream.select import chroma_location  # imported late: not needed for indexed videos
 
     context, frame = stream.codec_context, first.frame

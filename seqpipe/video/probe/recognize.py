@@ -39,9 +39,6 @@ def declared_size(head: bytes) -> int | None:
 
     Matroska and WebM state the size of their segment (RFC 8794, RFC 9559), AVI that of its RIFF chunk. Live recordings
     have no size.
-
-    Args:
-        head: the first bytes of the file, up to ``HEAD``.
     """
     if head[:4] == b"RIFF" and len(head) >= 8:
         return 8 + int.from_bytes(head[4:8], "little") if head[4:8].strip(b"\x00\xff") else None
@@ -60,12 +57,6 @@ def data_before_index(head: bytes) -> float:
     """Return the bytes of data before the index (``moov``) of an MP4 or QuickTime file; 0 if the index is first.
 
     Reading such a file requires seeking back to the data after the index.
-
-    Args:
-        head: the first bytes of the file, up to ``HEAD``.
-
-    Returns:
-        Infinity if the size of the data is not stated; 0 for other containers.
     """
     position = 0
     while (kind := head[position + 4 : position + 8]) in _BOXES_BEFORE or kind == b"mdat":
@@ -109,9 +100,6 @@ def parsing(source: Source) -> Iterator[None]:
     Damaged bytes make parsers, including FFmpeg and PyAV, raise any exception; one broken file must not end the
     processing of a dataset. A plain MemoryError propagates; PyAV's subclass of it does not, as a damaged size causes
     it.
-
-    Raises:
-        UnreadableSourceError: the block raised an exception other than a :class:`SeqpipeError`.
     """
     try:
         yield
@@ -164,21 +152,12 @@ class Recognized(NamedTuple):
 
 
 def encrypted(source: Source, how: str) -> UnreadableSourceError:
-    """Return the error for encrypted media.
-
-    Args:
-        source: the source.
-        how: what says that it is encrypted.
-    """
+    """Return the error for encrypted media."""
     return UnreadableSourceError(f"the video is encrypted ({how})", source=source.name, advice=_DECRYPT)
 
 
 def check_scrambled(source: Source, container: InputContainer) -> None:
-    """Check that the packets of a container that flags encryption in its own structure are not encrypted.
-
-    Raises:
-        UnreadableSourceError: they are encrypted.
-    """
+    """Check that the packets of a container that flags encryption in its own structure are not encrypted."""
     name = container.format.name
     if name not in ("mpegts", "mpeg", "asf", "matroska,webm"):
         return

@@ -17,11 +17,7 @@ _PATH: Final = re.compile(r"[^*?\"<>|]*(?:[/\\][^*?\"<>|]*|\.\w{1,8})")
 
 
 def check_content(data: bytes) -> None:
-    """Check that bytes are not a path.
-
-    Raises:
-        ParameterError: they are one: printable, and with a folder or an extension.
-    """
+    """Check that bytes are not a path."""
     if len(data) > _LONGEST:
         return
     try:

@@ -78,20 +78,7 @@ class NoRangesError(Exception):
 
 
 def http_ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int, etag: str | None) -> list[bytes]:
-    """Read ranges of a file concurrently.
-
-    Args:
-        fs: fsspec's HTTP file system.
-        url: URL of the file.
-        runs: (begin, end) of each range, within the file.
-        size: size of the file in bytes.
-        etag: ETag of the file; None if the server sent none.
-
-    Raises:
-        NoRangesError: the server does not support byte ranges.
-        ChangedError: the file has been replaced.
-        AnswerError: a response has an unexpected status, range or length, or timed out.
-    """
+    """Read ranges of a file concurrently."""
     from fsspec.asyn import sync
 
     parts: list[bytes] = sync(fs.loop, _ranges, fs, url, runs, size, etag)
@@ -99,12 +86,7 @@ def http_ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int, etag: 
 
 
 def http_download(fs: Any, url: str, file: BinaryIO, limit: float, etag: str | None) -> int:
-    """Download a file; returns its size in bytes.
-
-    Raises:
-        ChangedError: the file has been replaced.
-        AnswerError: the server does not send the file, or it is larger than ``limit`` bytes.
-    """
+    """Download a file; returns its size in bytes."""
     from fsspec.asyn import sync
 
     size: int = sync(fs.loop, _download, fs, url, file, limit, etag)
@@ -190,18 +172,7 @@ _MOST_ATTEMPTS = 3
 
 
 def s3_ranges(fs: Any, path: str, runs: Seq[tuple[int, int]], etag: str) -> list[bytes]:
-    """Read ranges of an object concurrently.
-
-    Args:
-        fs: s3fs file system.
-        path: path of the object in it.
-        runs: (begin, end) of each range, within the object.
-        etag: ETag of the object.
-
-    Raises:
-        ChangedError: the object has been replaced.
-        OSError: the object cannot be read; PermissionError if access is denied.
-    """
+    """Read ranges of an object concurrently."""
     from fsspec.asyn import sync
 
     parts: list[bytes] = sync(fs.loop, _object_ranges, fs, path, runs, etag)

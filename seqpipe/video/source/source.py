@@ -93,26 +93,14 @@ class Source(ABC):
 
     @abstractmethod
     def for_demuxer(self, read: Read | None = None) -> str | BinaryIO:
-        """Return the argument of ``av.open``; the caller closes it if it is a file object.
-
-        Args:
-            read: reads ranges for the file object of a slow source; by default :meth:`read`.
-        """
+        """Return the argument of ``av.open``; the caller closes it if it is a file object."""
 
     @abstractmethod
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        """Return the bytes of each (offset, size), truncated at the end of the source.
-
-        Raises:
-            SourceError: the source cannot be read.
-        """
+        """Return the bytes of each (offset, size), truncated at the end of the source."""
 
     def read_sequential(self, offset: int, size: int) -> bytes:
-        """Return one range for a reader that goes through the source from its start; truncated at the end.
-
-        Raises:
-            SourceError: the source cannot be read.
-        """
+        """Return one range for a reader that goes through the source from its start; truncated at the end."""
         return self.read([(offset, size)])[0]
 
     def close(self) -> None:
@@ -513,12 +501,6 @@ def open_source(origin: Origin, *, stream: int | None = None) -> Source:
             file object. Where an HTTP server does not support ranges, the file is downloaded to a temporary file of at
             most :data:`seqpipe.core.limits.DOWNLOAD_GIB`.
         stream: stream to decode, by its number in the container; None for the best video stream.
-
-    Raises:
-        SourceNotFoundError: the file or object does not exist.
-        UnreadableSourceError: it is a folder, a pipe, a device, or empty.
-        BackendError: the URL's scheme needs a package that is not installed.
-        ParameterError: the type of ``origin`` is not supported.
     """
     source = _open(origin)
     source.stream = source.stream if stream is None else stream
@@ -526,11 +508,7 @@ def open_source(origin: Origin, *, stream: int | None = None) -> Source:
 
 
 def digest_of_ends(source: Source) -> bytes:
-    """Return the SHA-1 of the first and last 64 KiB of a source, which tells contents of one size apart.
-
-    Raises:
-        SourceError: the source cannot be read.
-    """
+    """Return the SHA-1 of the first and last 64 KiB of a source, which tells contents of one size apart."""
     import hashlib
 
     size = source.size()

@@ -81,17 +81,7 @@ class Entries:
 
 
 def read_entries(source: Source, *, ask_last: bool = False) -> Entries:
-    """Return FFmpeg's index of a video.
-
-    Args:
-        source: the video.
-        ask_last: whether the last shown packet is read for its duration.
-
-    Raises:
-        UnusableTablesError: FFmpeg has no index, or the first packets contradict it.
-        UnreadableSourceError: the file is not a video that can be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Return FFmpeg's index of a video."""
     with open_container(source) as container:
         stream = video_stream(source, container)
         rows = np.array(
@@ -171,13 +161,7 @@ def _hold(source: Source, entries: Entries, last: int) -> None:
 
 
 def check_first(source: Source, tables: Tables) -> None:
-    """Check that tables agree with the first packets that FFmpeg demuxes.
-
-    Raises:
-        UnusableTablesError: they do not.
-        UnreadableSourceError: the file is not a video that can be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Check that tables agree with the first packets that FFmpeg demuxes."""
     with open_container(source) as container:
         stream = video_stream(source, container)
         try:
@@ -194,11 +178,6 @@ def check_first(source: Source, tables: Tables) -> None:
 
 
 def track_of(source: Source) -> int:
-    """Return the ``stream.id`` of the stream that FFmpeg selects as the video.
-
-    Raises:
-        UnreadableSourceError: the file is not a video that can be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Return the ``stream.id`` of the stream that FFmpeg selects as the video."""
     with open_container(source) as container:
         return video_stream(source, container).id

@@ -64,19 +64,7 @@ _lock = threading.Lock()
 
 
 def facts_of(source: Source, tables: Tables, head: bytes, facts_key: tuple[object, ...]) -> StreamFacts:
-    """Return the properties of a track, from a cached track with the same key if there is one.
-
-    Args:
-        source: the video.
-        tables: its tables.
-        head: the first packet.
-        facts_key: values that determine the properties; empty if these are not known.
-
-    Raises:
-        UnusableTablesError: the first packet alone does not suffice, or FFmpeg contradicts the tables.
-        UnreadableSourceError: the file is not a video that can be decoded.
-        SourceError: the source cannot be read.
-    """
+    """Return the properties of a track, from a cached track with the same key if there is one."""
     with _lock:
         known = _memory.get(facts_key) if facts_key else None
     if known is None:
@@ -144,11 +132,7 @@ _RELEVANT_SEI = {45, 47, 137, 144, 147, -1}
 
 
 def check_stream(codec: str, extradata: bytes) -> None:
-    """Check that a stream's packets each show one frame, or state in their headers whether they do.
-
-    Raises:
-        UnusableTablesError: they may not.
-    """
+    """Check that a stream's packets each show one frame, or state in their headers whether they do."""
     if codec not in _READ_CODECS:
         raise UnusableTablesError(f"packets of {codec} do not all show a frame")
     if codec == "hevc" and hevc_may_hide(extradata):
@@ -156,19 +140,7 @@ def check_stream(codec: str, extradata: bytes) -> None:
 
 
 def check_keys(source: Source, tables: Tables, keys: IntArray, codec: str, extradata: bytes) -> None:
-    """Check that decoding can start at key packets with the parameter sets of the extradata.
-
-    Args:
-        source: the video.
-        tables: its tables.
-        keys: numbers of the packets to check.
-        codec: the codec's canonical name.
-        extradata: the stream's configuration.
-
-    Raises:
-        UnusableTablesError: decoding cannot start at one of them, or parameter sets change.
-        SourceError: the source cannot be read.
-    """
+    """Check that decoding can start at key packets with the parameter sets of the extradata."""
     sets = ParameterSets(codec, extradata)
     classify = classifier(codec, extradata).classify
     seen: set[bytes] = set()
@@ -186,13 +158,7 @@ def check_keys(source: Source, tables: Tables, keys: IntArray, codec: str, extra
 
 
 def before_first_slice(codec: str, extradata: bytes, packet: bytes) -> bytes | None:
-    """Return the units of a packet before its first slice; None if messages change the stream's properties.
-
-    Args:
-        codec: the codec's canonical name.
-        extradata: the stream's configuration; bytes after it are ignored.
-        packet: a key packet.
-    """
+    """Return the units of a packet before its first slice; None if messages change the stream's properties."""
     length_size = _FORMATS[codec](extradata).length_size
     if not length_size:
         return None

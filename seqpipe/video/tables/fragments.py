@@ -88,12 +88,7 @@ class _Run:
 
 
 def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
-    """Return the tables of a track from ``moov`` and all fragments.
-
-    Raises:
-        UnusableTablesError: the tables are not consistent, or need FFmpeg's interpretation.
-        SourceError: the source cannot be read.
-    """
+    """Return the tables of a track from ``moov`` and all fragments."""
     packets, declared = _Packets(), 0
     before, begin = edits_of(movie, track)
     if any(track.boxes.get(b"stsz", b"")[8:12]) or b"stz2" in track.boxes:

@@ -65,11 +65,7 @@ class Tables:
 
 
 def check(tables: Tables, file_size: int) -> None:
-    """Check the consistency of tables.
-
-    Raises:
-        UnusableTablesError: a check fails.
-    """
+    """Check the consistency of tables."""
     count = len(tables)
     columns = (tables.size, tables.offset, tables.key, tables.shown)
     if not count or any(len(column) != count for column in columns):

@@ -131,12 +131,7 @@ class _Blocks:
 
 
 def read_header(source: Source) -> MatroskaHeader:
-    """Read the elements before the first cluster.
-
-    Raises:
-        UnusableTablesError: the file's structure is not supported.
-        SourceError: the source cannot be read.
-    """
+    """Read the elements before the first cluster."""
     file_size = source.size()
     with reading(source) as read:
         head = _Window(read, file_size)
@@ -193,13 +188,7 @@ def _header(scale: int, entries: list[bytes], begin: int, end: int, attached: bo
 
 
 def facts_key(header: MatroskaHeader, tables: Tables, head: bytes) -> tuple[object, ...]:
-    """Return the values that determine the stream's properties; empty if these are not known.
-
-    Args:
-        header: elements before the first cluster.
-        tables: the tables.
-        head: the first packet.
-    """
+    """Return the values that determine the stream's properties; empty if these are not known."""
     codec = _CODECS.get(header.codec, "")
     if header.attached or not codec or _DEFAULT_DURATION not in header.entry or len(tables) < _LEAST_PACKETS:
         return ()
@@ -210,12 +199,7 @@ def facts_key(header: MatroskaHeader, tables: Tables, head: bytes) -> tuple[obje
 
 
 def read_tables(source: Source, header: MatroskaHeader) -> Tables:
-    """Read the packets of the video track from the headers of all blocks.
-
-    Raises:
-        UnusableTablesError: the file is cut, or its structure is not supported.
-        SourceError: the source cannot be read.
-    """
+    """Read the packets of the video track from the headers of all blocks."""
     return _tables(header, _by_c(source, header) or _by_python(source, header))
 
 
@@ -240,12 +224,7 @@ def _tables(header: MatroskaHeader, columns: _Columns) -> Tables:
 
 
 def read_cues(source: Source, header: MatroskaHeader) -> Cues:
-    """Read the cues of the video track.
-
-    Raises:
-        UnusableTablesError: there are none, or they are not consistent.
-        SourceError: the source cannot be read.
-    """
+    """Read the cues of the video track."""
     if not header.segment < header.cues < header.end:
         raise UnusableTablesError("it has no cues, or does not say where")
     with reading(source) as read:
@@ -269,19 +248,7 @@ def read_cues(source: Source, header: MatroskaHeader) -> Cues:
 
 
 def read_part(source: Source, header: MatroskaHeader, cues: Cues, first: int, last: int) -> Tables:
-    """Read the packets from one cue to another, with the leading pictures of the latter.
-
-    Args:
-        source: the video; the part is read with one request.
-        header: elements before the first cluster.
-        cues: cues of the video.
-        first: number of the cue of the first packet.
-        last: number of the cue at which the part ends; the number of cues for the end of the file.
-
-    Raises:
-        UnusableTablesError: the file is cut, or its structure is not supported.
-        SourceError: the source cannot be read.
-    """
+    """Read the packets from one cue to another, with the leading pictures of the latter."""
     begin = int(cues.offsets[first])
     end, until = header.end, 1 << 62
     if last < len(cues.times):

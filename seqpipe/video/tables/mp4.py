@@ -133,12 +133,7 @@ class SampleTable:
 
 
 def read_movie(source: Source) -> Movie:
-    """Find and read ``moov``.
-
-    Raises:
-        UnusableTablesError: there is none, or its structure is not supported.
-        SourceError: the source cannot be read.
-    """
+    """Find and read ``moov``."""
     moov_range, brand, body = _moov(source)
     matrix, ticks, tracks, kinds, extends = b"", 0, [], list[bytes](), memoryview(b"")
     for kind, box in boxes_in(body):
@@ -166,12 +161,7 @@ def read_movie(source: Source) -> Movie:
 
 
 def read_tables(movie: Movie, track: Track) -> Tables:
-    """Return the tables of a track.
-
-    Raises:
-        InterpretedError: the tables need FFmpeg's interpretation, see :func:`as_interpreted`.
-        UnusableTablesError: the tables are not consistent.
-    """
+    """Return the tables of a track."""
     samples = samples_of(track)
     dts, deltas, pts = samples.dts, samples.duration, samples.dts
     if samples.moved is not None:
@@ -203,12 +193,7 @@ def read_tables(movie: Movie, track: Track) -> Tables:
 
 
 def samples_of(track: Track) -> SampleTable:
-    """Return the packets listed in ``moov``.
-
-    Raises:
-        InterpretedError: the tables need FFmpeg's interpretation, see :func:`as_interpreted`.
-        UnusableTablesError: the tables are not consistent.
-    """
+    """Return the packets listed in ``moov``."""
     boxes = track.boxes
     if not track.ticks:
         raise UnusableTablesError("it has no time base")
@@ -234,13 +219,6 @@ def as_interpreted(track: Track, entries: Entries) -> Tables:
 
     FFmpeg drops and shifts packets by the edit list, but keeps their composition offsets, to which it adds a constant
     where some of them are negative.
-
-    Args:
-        track: the video track.
-        entries: FFmpeg's index of it.
-
-    Raises:
-        UnusableTablesError: index and tables do not list the same packets.
     """
     size = _sizes(track.boxes)
     offset, count = _offsets(track.boxes, size), len(size)
@@ -279,14 +257,7 @@ def as_interpreted(track: Track, entries: Entries) -> Tables:
 
 
 def facts_key(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[object, ...]:
-    """Return the values that determine the stream's properties; empty if these are not known.
-
-    Args:
-        movie: contents of ``moov``.
-        track: the video track.
-        tables: its tables.
-        head: the first packet.
-    """
+    """Return the values that determine the stream's properties; empty if these are not known."""
     entry = _without_rate(bytes(track.description))
     codec, box = _CONFIGURATIONS.get(entry[:4], ("", b""))
     at = entry.find(box, _AFTER_SAMPLE_ENTRY)
@@ -361,11 +332,7 @@ def _moov(source: Source) -> tuple[tuple[int, int], bytes, memoryview]:
 
 
 def boxes_in(data: memoryview) -> Iterator[_Box]:
-    """Yield types and bodies of consecutive boxes.
-
-    Raises:
-        UnusableTablesError: a box is longer than its parent.
-    """
+    """Yield types and bodies of consecutive boxes."""
     at = 0
     while at + 8 <= len(data):
         size, before = int.from_bytes(data[at : at + 4], "big"), 8
@@ -440,11 +407,7 @@ def _groups(track: Track) -> bool:
 
 
 def number(data: memoryview, at: int, size: int = 4) -> int:
-    """Return an unsigned number.
-
-    Raises:
-        UnusableTablesError: the box is too short.
-    """
+    """Return an unsigned number."""
     if len(data) < at + size:
         raise UnusableTablesError("a table is cut")
     return int.from_bytes(data[at : at + size], "big")
@@ -536,11 +499,7 @@ def _keys(boxes: dict[bytes, memoryview], count: int) -> BoolArray:
 
 
 def edits_of(movie: Movie, track: Track) -> tuple[int, int]:
-    """Return the ticks that the edit list inserts before the first frame, and the media time at which it starts.
-
-    Raises:
-        InterpretedError: the edit list has several parts.
-    """
+    """Return the ticks that the edit list inserts before the first frame, and the media time at which it starts."""
     rows = _rows_of_edits(movie, track)
     if not rows:
         return 0, 0

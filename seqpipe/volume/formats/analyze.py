@@ -33,16 +33,7 @@ _TYPES: Final = {
 
 
 def open_analyze(source: Source, start: Start) -> StoredVolume:
-    """Open the pair that an ANALYZE header belongs to.
-
-    Args:
-        source: the header file.
-        start: its first bytes.
-
-    Raises:
-        UnreadableSourceError: the header is damaged, or states an unsupported type or shape.
-        SourceNotFoundError: the folder of the header does not contain the voxels.
-    """
+    """Open the pair that an ANALYZE header belongs to."""
     data = start.head(_SIZE)
     order = "<" if data[:4] == _SIZE.to_bytes(4, "little") else ">"
     shorts = np.frombuffer(data, order + "i2", _SIZE // 2)

@@ -40,15 +40,6 @@ def open_hdf5(source: Source, start: Start, key: str | None = None) -> IndexedVo
     An attribute ``affine`` of the data set, or a data set ``affine`` (4×4, over the axes d, h, w) in its group, is its
     affine; else an attribute ``element_size_um`` (z, y, x) is its spacing. Labels of its dimensions (t, c, z, y, x)
     name its axes.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-        key: path of the data set in the file; by default the only one, or the one named ``image`` or ``data``.
-
-    Raises:
-        UnreadableSourceError: the data set is missing, or does not hold numbers.
-        BackendError: h5py is not installed.
     """
     del start
     h5py = import_optional("h5py", "hdf5", source.name)
@@ -125,16 +116,7 @@ _MM: Final = {
 
 
 def open_zarr(name: str, key: str | None = None) -> IndexedVolume:
-    """Open a Zarr array, or an image of an OME-Zarr group at full resolution; a window is read by chunks.
-
-    Args:
-        name: path of the folder or of a ZIP archive of one, or a URL.
-        key: path of the array in the group; by default the full resolution of the first image.
-
-    Raises:
-        UnreadableSourceError: the array does not exist, or does not hold numbers.
-        BackendError: zarr is not installed.
-    """
+    """Open a Zarr array, or an image of an OME-Zarr group at full resolution; a window is read by chunks."""
     zarr = import_optional("zarr", "zarr")
     try:
         packed = name.endswith(".zip") and "://" not in name
@@ -295,14 +277,6 @@ def open_blosc2(source: Source, start: Start) -> IndexedVolume:
 
     Beside a file ``case.pkl``, as nnU-Net writes it, ``case.b2nd`` and ``case_seg.b2nd`` are ``CDHW``, and their affine
     follows from the properties in it: the grid that the case was cropped and resampled to.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-
-    Raises:
-        UnreadableSourceError: blosc2 cannot read it, or it does not hold numbers.
-        BackendError: blosc2 is not installed.
     """
     del start
     blosc2 = import_optional("blosc2", "blosc2", source.name)
@@ -406,15 +380,6 @@ def open_torch(source: Source, start: Start, key: str | None = None) -> IndexedV
     """Open a tensor, or one of a mapping of names to tensors; ``affine`` in it (4×4, over d, h, w) is its affine.
 
     Axes are those of torch: ``HW``, ``DHW``, ``CDHW`` or ``FCDHW``. The tensor is in memory, or mapped from the file.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-        key: name of the tensor; by default the only one, or the one named ``image`` or ``data``.
-
-    Raises:
-        UnreadableSourceError: the tensor is missing, or the file holds other objects.
-        BackendError: torch is not installed.
     """
     del start
     torch = import_optional("torch", "torch", source.name)

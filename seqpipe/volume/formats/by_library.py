@@ -35,12 +35,7 @@ def open_minc1(source: Source, start: Start) -> IndexedVolume:
 
 
 def open_minc2(source: Source) -> IndexedVolume:
-    """Open a MINC 2 file: HDF5. Integers are scaled by the range of each slice, to float32.
-
-    Raises:
-        UnreadableSourceError: nibabel cannot read it.
-        BackendError: nibabel is not installed.
-    """
+    """Open a MINC 2 file: HDF5. Integers are scaled by the range of each slice, to float32."""
     import_optional("nibabel", "nibabel", source.name)
     import h5py
     from nibabel.minc2 import Minc2File
@@ -68,12 +63,7 @@ def _minc(source: Source, opened: Callable[[], AbstractContextManager[Any]], kin
 
 
 def open_by_nibabel(source: Source, start: Start) -> IndexedVolume:
-    """Open an AFNI, PAR/REC or ECAT volume: the header file of a pair, opened by its path.
-
-    Raises:
-        UnreadableSourceError: nibabel cannot read it, or it was not opened by a path.
-        BackendError: nibabel is not installed.
-    """
+    """Open an AFNI, PAR/REC or ECAT volume: the header file of a pair, opened by its path."""
     kind, path = start.kind or "", path_of(source)
     nibabel = import_optional("nibabel", "nibabel", source.name)
     if path is None:
@@ -97,12 +87,7 @@ def open_by_nibabel(source: Source, start: Start) -> IndexedVolume:
 
 
 def open_by_simpleitk(source: Source, start: Start) -> IndexedVolume:
-    """Open a VTK, GIPL or MRC file; its voxels are in memory from the first read on.
-
-    Raises:
-        UnreadableSourceError: SimpleITK cannot read it.
-        BackendError: SimpleITK is not installed.
-    """
+    """Open a VTK, GIPL or MRC file; its voxels are in memory from the first read on."""
     itk = import_optional("SimpleITK", "sitk", source.name)
     kind = start.kind or ""
     kept: dict[str, AnyArray] = {}

@@ -31,17 +31,7 @@ _DICOM_ENDINGS: Final = (".dcm", ".dicom", ".ima")
 
 
 def open_file(source: Source, start: Start, key: str | None = None) -> DicomVolume | IndexedVolume:
-    """Open the volume of one file, with all of its frames.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-        key: for a segmentation, the label or number of one segment.
-
-    Raises:
-        UnreadableSourceError: it has no image, or its frames do not form a volume.
-        BackendError: pydicom is not installed.
-    """
+    """Open the volume of one file, with all of its frames."""
     del start
     return _volume([source], [header_of(source)], source.name, key)
 
@@ -56,18 +46,7 @@ def _volume(
 
 
 def open_series(origins: Iterable[Any], name: str, series: str | None = None) -> DicomVolume | IndexedVolume:
-    """Open the volume of one series among files.
-
-    Args:
-        origins: the files; sound ones without an image, and files of other formats, are skipped.
-        name: name of the folder or list, for messages.
-        series: the SeriesInstanceUID, if there are several.
-
-    Raises:
-        UnreadableSourceError: a file that belongs to them is damaged, there is no such series, there are several, or
-            its slices do not form a volume.
-        BackendError: pydicom is not installed.
-    """
+    """Open the volume of one series among files."""
     by_series: dict[str, list[tuple[Source, Any]]] = {}
     lost: list[_Lost] = []
     endings = set()

@@ -68,16 +68,7 @@ def is_dicom(source: Source) -> bool:
 
 
 def header_of(source: Source, *, every_tag: bool = False) -> Any:
-    """Return the header of a file, without its pixels; ``pixels`` of the result is the dtype of float pixels, or "".
-
-    Args:
-        source: the file.
-        every_tag: whether to read private fields, too.
-
-    Raises:
-        NoPixelsError: the file is sound, and is no image.
-        UnreadableSourceError: it is not a DICOM file, or it ends before its pixels.
-    """
+    """Return the header of a file, without its pixels; ``pixels`` of the result is the dtype of float pixels, or ""."""
     pydicom, found = import_optional("pydicom", "dicom"), []
 
     def at_pixels(tag: Any, _vr: str | None, _length: int) -> bool:
@@ -95,15 +86,7 @@ def header_of(source: Source, *, every_tag: bool = False) -> Any:
 
 
 def dataset_of(source: Source, tags: list[str] | None = None) -> Any:
-    """Return the data set of a file, without its pixels.
-
-    Args:
-        source: the file.
-        tags: names of the only elements to read; by default all.
-
-    Raises:
-        UnreadableSourceError: it is not a DICOM file, or it is damaged.
-    """
+    """Return the data set of a file, without its pixels."""
     pydicom = import_optional("pydicom", "dicom")
     with readable(source.name), _file(source) as file:
         return pydicom.dcmread(file, stop_before_pixels=True, force=_is_bare(source), specific_tags=tags)
@@ -130,11 +113,7 @@ def _without_pixels(name: str, header: Any) -> UnreadableSourceError:
 
 
 def pixel_type(header: Any) -> np.dtype[Any]:
-    """Return the dtype of the stored pixels.
-
-    Raises:
-        UnreadableSourceError: the pixels have an unusual number of bits.
-    """
+    """Return the dtype of the stored pixels."""
     if header.pixels:
         return np.dtype(str(header.pixels))
     bits = int(header.get("BitsAllocated", 16))
@@ -145,13 +124,7 @@ def pixel_type(header: Any) -> np.dtype[Any]:
 
 
 def frames_of(source: Source, frames: Seq[int], *, table: bool) -> Iterator[AnyArray]:
-    """Yield the stored pixels of frames of a file.
-
-    Args:
-        source: the file.
-        frames: their indices.
-        table: whether to apply the modality table of the header.
-    """
+    """Yield the stored pixels of frames of a file."""
     pydicom = import_optional("pydicom", "dicom")
     with readable(source.name), _file(source) as file:
         dataset = pydicom.dcmread(file, force=_is_bare(source))

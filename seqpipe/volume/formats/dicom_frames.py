@@ -21,15 +21,7 @@ _COUNT_OF_TILES: Final = (0x0019, 0x100A)
 
 
 def slices_of(source: Source, header: Any) -> Iterator[DicomSlice]:
-    """Yield the slices of one file.
-
-    Args:
-        source: the file.
-        header: its header from pydicom, without pixels.
-
-    Raises:
-        DamagedSourceError: it is a mosaic whose header does not tell its tiles.
-    """
+    """Yield the slices of one file."""
     tiled = "MOSAIC" in [str(word).upper() for word in np.atleast_1d(header.get("ImageType") or [])]
     offsets = _dose_offsets(header)
     for frame, one in enumerate(_frames(source, header)):

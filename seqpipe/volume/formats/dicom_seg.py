@@ -72,11 +72,7 @@ class Segmentation:
         return out
 
     def number_of(self, key: str) -> int:
-        """Return the number of a segment, by its label or number.
-
-        Raises:
-            UnreadableSourceError: there is no such segment, or the label is that of several.
-        """
+        """Return the number of a segment, by its label or number."""
         found = [number for number, name in self.names.items() if key in (name, str(number))]
         if len(found) == 1:
             return found[0]
@@ -94,21 +90,13 @@ class Segmentation:
 
 
 def is_segmentation(header: Any, name: str) -> bool:
-    """Return whether a header of pydicom is that of a segmentation.
-
-    Raises:
-        UnreadableSourceError: its class cannot be read.
-    """
+    """Return whether a header of pydicom is that of a segmentation."""
     with readable(name):
         return str(header.get("SOPClassUID", "")) in _CLASSES
 
 
 def segmentation_of(source: Source) -> Segmentation:
-    """Return the segments of a file, without reading its pixels.
-
-    Raises:
-        UnreadableSourceError: frames have no position, or are not on one grid.
-    """
+    """Return the segments of a file, without reading its pixels."""
     header = header_of(source, every_tag=True)
     kind = str(header.get("SegmentationType", "BINARY"))
     with readable(source.name):
@@ -180,15 +168,7 @@ def _grid(slices: Seq[DicomSlice], source: str) -> tuple[list[int], int, FloatAr
 
 
 def open_segmentation(source: Source, key: str | None = None) -> IndexedVolume:
-    """Open a segmentation: a label map of the numbers of its segments, or the fractions of each as a channel.
-
-    Args:
-        source: the file.
-        key: label or number of one segment, which is read alone.
-
-    Raises:
-        UnreadableSourceError: there is no such segment, or segments overlap where the voxels are read.
-    """
+    """Open a segmentation: a label map of the numbers of its segments, or the fractions of each as a channel."""
     found = segmentation_of(source)
     numbers = [*found.names] if key is None else [found.number_of(key)]
     letters, shape, dtype = (

@@ -87,15 +87,7 @@ class Layers:
 
 
 def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
-    """Sort the slices of one series.
-
-    Args:
-        slices: at least one, in any order.
-        source: the series, for messages.
-
-    Raises:
-        UnreadableSourceError: slices differ in size or orientation, are missing, duplicated or unevenly spaced.
-    """
+    """Sort the slices of one series."""
     sizes = Counter((s.rows, s.columns) for s in slices)
     if len(sizes) > 1:
         listed = ", ".join(
@@ -258,14 +250,7 @@ def _volumes(
 
 
 def _evenly(slices: Seq[DicomSlice], positions: FloatArray, residuals: FloatArray, source: str) -> list[str]:
-    """Check that slices are evenly spaced, and return notes; the message names missing slices.
-
-    Args:
-        slices: the slices in order.
-        positions: of each, along the normal, in mm.
-        residuals: distance of each from its position in an even series, in mm.
-        source: the series.
-    """
+    """Check that slices are evenly spaced, and return notes; the message names missing slices."""
     steps = np.diff(positions)
     usual = float(np.median(steps))
     if np.abs(steps - steps.mean()).max() <= _UNEVEN * usual:

@@ -40,17 +40,7 @@ _GOOD, _BAD, _SHORT, _NO_SPACE = 0, 1, 2, 3
 
 
 def check_size(expected: int, stored: int, source: str, compression: Compression | None) -> None:
-    """Refuse, before allocating memory, a header that promises more than its file can hold.
-
-    Args:
-        expected: decompressed bytes by the header.
-        stored: bytes of the file.
-        source: name of the file.
-        compression: compression of the file, None for none.
-
-    Raises:
-        UnreadableSourceError: the file cannot hold that much, or it is too much to read at once.
-    """
+    """Refuse, before allocating memory, a header that promises more than its file can hold."""
     most = {None: 1, "bzip2": _OTHERS_MOST, "xz": _OTHERS_MOST}.get(compression, _DEFLATE_MOST) * stored
     if expected > most:
         can = (
@@ -73,20 +63,7 @@ def check_size(expected: int, stored: int, source: str, compression: Compression
 
 
 def inflate(data: bytes, expected: int, source: str, compression: Compression = "gzip") -> AnyArray:
-    """Decompress a stream; the members of a gzip, bzip2 or xz file are concatenated.
-
-    Args:
-        data: the stream.
-        expected: size of the result; a small surplus is cut off.
-        source: name for messages.
-        compression: compression of the stream.
-
-    Returns:
-        uint8, ``expected`` bytes, writable.
-
-    Raises:
-        DamagedSourceError: the stream holds fewer bytes, far more, or is damaged.
-    """
+    """Decompress a stream; the members of a gzip, bzip2 or xz file are concatenated."""
     check_size(expected, len(data), source, compression)
     decompress = _libdeflate(compression) if compression in ("gzip", "zlib") else None
     if decompress is None:
@@ -107,35 +84,12 @@ def inflate(data: bytes, expected: int, source: str, compression: Compression = 
 
 
 def inflate_start(data: bytes, size: int, source: str, compression: Compression = "gzip") -> AnyArray:
-    """Decompress the first bytes of a stream, ignoring what follows.
-
-    Args:
-        data: the stream.
-        size: number of bytes.
-        source: name for messages.
-        compression: compression of the stream.
-
-    Returns:
-        uint8, ``size`` bytes, writable.
-
-    Raises:
-        DamagedSourceError: the stream ends earlier, or is damaged earlier.
-    """
+    """Decompress the first bytes of a stream, ignoring what follows."""
     return _by_python(data, size, source, compression, whole=False)
 
 
 def inflate_all(data: bytes, source: str, compression: Compression = "gzip") -> bytes:
-    """Decompress a whole stream of unknown size; the members of a gzip, bzip2 or xz file are concatenated.
-
-    Args:
-        data: the stream.
-        source: name for messages.
-        compression: compression of the stream.
-
-    Raises:
-        DamagedSourceError: the stream is damaged or truncated.
-        UnreadableSourceError: it holds more than :data:`MAX_GIB`.
-    """
+    """Decompress a whole stream of unknown size; the members of a gzip, bzip2 or xz file are concatenated."""
     pieces: list[bytes] = []
     total = 0
     for piece in _pieces(data, source, compression):

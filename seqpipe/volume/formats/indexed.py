@@ -90,21 +90,7 @@ def info_of_array(
     space: str = "assumed",
     **facts: Any,
 ) -> VolumeInfo:
-    """Return the facts of an array of a library.
-
-    Args:
-        source: name of the file.
-        form: name of its format.
-        shape: shape of the array.
-        dtype: its dtype.
-        letters: one letter of ``FDHWC`` for each of its axes.
-        affine: affine over (d, h, w); None for 1 mm, RAS.
-        space: rule that determined the affine.
-        facts: further fields of :class:`~seqpipe.volume.VolumeInfo`.
-
-    Raises:
-        UnreadableSourceError: the shape, dtype or affine is not that of an image.
-    """
+    """Return the facts of an array of a library."""
     sizes, kind = checked_shape(tuple(int(size) for size in shape), source), np.dtype(dtype)
     if kind.kind not in "biufc":
         raise UnreadableSourceError(f"the array has the dtype {kind}", source=source, allowed="numbers")
@@ -129,12 +115,7 @@ def info_of_array(
 
 @contextmanager
 def library_errors(source: Source, library: str) -> Iterator[None]:
-    """Raise what a library raises for a file, which may be of any type, as an error that names the file.
-
-    Raises:
-        SourceNotFoundError: the library did not find a file.
-        UnreadableSourceError: the library raised another error.
-    """
+    """Raise what a library raises for a file, which may be of any type, as an error that names the file."""
     try:
         yield
     except SourceError:

@@ -38,15 +38,7 @@ _LAST: Final = "ElementDataFile"
 
 
 def open_metaimage(source: Source, start: Start) -> StoredVolume:
-    """Open the volume of a MetaImage file.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-
-    Raises:
-        UnreadableSourceError: the header is damaged, or has values that are not supported.
-    """
+    """Open the volume of a MetaImage file."""
     del start
     fields, end = _fields(source)
     count = whole_numbers("NDims", required(fields, "NDims", source.name), 1, source.name)[0]
@@ -147,11 +139,7 @@ def _is_true(text: str) -> bool:
 
 
 def metaimage_bytes(sequence: Sequence) -> bytes:
-    """Encode a volume as a MetaImage file with its voxels, in LPS; volumes of a series are a fourth axis.
-
-    Raises:
-        ParameterError: MetaImage has no type for the values.
-    """
+    """Encode a volume as a MetaImage file with its voxels, in LPS; volumes of a series are a fourth axis."""
     array = frames_of(sequence.scaled())
     code = array.dtype.str[1:]
     name = next((name for name, known in _TYPES.items() if known == code), None)

@@ -29,15 +29,7 @@ _MILLISECONDS: Final = 1e-3
 
 
 def open_mgh(source: Source, start: Start) -> StoredVolume:
-    """Open an MGH or MGZ file.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-
-    Raises:
-        UnreadableSourceError: the header is damaged, or states an unsupported type.
-    """
+    """Open an MGH or MGZ file."""
     data = start.head(_HEADER)
     if len(data) < 90:
         raise UnreadableSourceError(
@@ -100,9 +92,6 @@ def mgh_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> bytes:
             written. Dtypes that MGH does not have are widened: int8 to int16, float64 to float32, 32-bit and 64-bit
             integers to int32.
         time_step_s: interval between the volumes of a series.
-
-    Raises:
-        ParameterError: values do not fit an MGH type, or the affine has a shear.
     """
     array = frames_of(sequence.scaled())
     code = _WIDENED.get(array.dtype.str[1:], array.dtype.str[1:])

@@ -120,15 +120,7 @@ class Header:
 
 
 def header_of(data: bytes, source: str) -> Header:
-    """Parse the header in the first bytes of a file.
-
-    Args:
-        data: 348 bytes for version 1, 540 for version 2, or more.
-        source: for messages.
-
-    Raises:
-        UnreadableSourceError: the bytes are not a NIfTI header, or the header is damaged.
-    """
+    """Parse the header in the first bytes of a file."""
     sizes = {order: struct.unpack_from(f"{order}i", data)[0] if len(data) >= 4 else 0 for order in _ORDERS}
     order_and_size = next(((o, s) for o, s in sizes.items() if s in (348, 540)), None)
     if order_and_size is None or len(data) < order_and_size[1]:
@@ -173,16 +165,7 @@ def _text(data: bytes) -> str:
 
 
 def open_nifti(source: Source, start: Start) -> StoredVolume:
-    """Open a NIfTI file, or the pair that a header file belongs to.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-
-    Raises:
-        UnreadableSourceError: the header is damaged, or states an unsupported type or shape.
-        SourceNotFoundError: the folder of the header does not contain the voxel file.
-    """
+    """Open a NIfTI file, or the pair that a header file belongs to."""
     header = header_of(start.head(540), source.name)
     info, stored = _info(header, source.name, compressed=start.compression is not None)
     voxels, compression, offset = source, start.compression, header.vox_offset
@@ -201,16 +184,7 @@ def open_nifti(source: Source, start: Start) -> StoredVolume:
 
 
 def image_of_header(header: Source, word: str) -> tuple[Source, Compression | None]:
-    """Return the voxel file that belongs to a header file, and its compression.
-
-    Args:
-        header: the header file.
-        word: name of its format, for messages.
-
-    Raises:
-        UnreadableSourceError: the header was not opened by a path.
-        SourceNotFoundError: there is no such file.
-    """
+    """Return the voxel file that belongs to a header file, and its compression."""
     path = path_of(header)
     if path is None:
         raise UnreadableSourceError(

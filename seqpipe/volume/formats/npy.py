@@ -30,11 +30,7 @@ _ASSUMED: Final = "NumPy arrays have no affine: 1 mm and RAS are assumed"
 
 
 def npy_letters(shape: Seq[int], source: str) -> str:
-    """Return the layout of a plain array: ``HW``, ``DHW``, ``DHWC`` up to 4 channels, else ``FDHW``, or ``FDHWC``.
-
-    Raises:
-        UnreadableSourceError: the array has fewer than 2 or more than 5 axes.
-    """
+    """Return the layout of a plain array: ``HW``, ``DHW``, ``DHWC`` up to 4 channels, else ``FDHW``, or ``FDHWC``."""
     if len(shape) == 4:
         return "DHWC" if shape[-1] <= _MOST_CHANNELS else "FDHW"
     if len(shape) not in _LAYOUTS:
@@ -55,15 +51,7 @@ def plain_affine(spacing_mm: Seq[float] = (1.0, 1.0, 1.0)) -> FloatArray:
 
 
 def open_npy(source: Source, start: Start) -> StoredVolume:
-    """Open an NPY file.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-
-    Raises:
-        UnreadableSourceError: it is not an array of numbers with 2 to 5 axes.
-    """
+    """Open an NPY file."""
     head = start.head(1 << 16)
     shape, fortran, dtype, offset = npy_header(head, source.name)
     info, storage = _described(shape, fortran, dtype, source.name, "npy")
@@ -93,16 +81,7 @@ def _described(
 
 
 def open_npz(source: Source, start: Start, key: str | None = None) -> NpzVolume:
-    """Open an array of an NPZ file; an array ``affine`` (4×4, over the axes d, h, w) in it is its affine.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-        key: name of the array; required where there are several.
-
-    Raises:
-        UnreadableSourceError: the array is missing, or does not hold numbers.
-    """
+    """Open an array of an NPZ file; an array ``affine`` (4×4, over the axes d, h, w) in it is its affine."""
     del start
     return NpzVolume(source, key)
 
@@ -170,17 +149,7 @@ class NpzVolume:
 
 
 def chosen_array(names: list[str], key: str | None, source: str, what: str = "archive") -> str:
-    """Return the name of the array to read: the requested one, the only one, or the one with a usual name.
-
-    Args:
-        names: the arrays of the file.
-        key: the requested one; None for the default.
-        source: name of the file.
-        what: word for the file in messages.
-
-    Raises:
-        UnreadableSourceError: it does not exist, or there are several.
-    """
+    """Return the name of the array to read: the requested one, the only one, or the one with a usual name."""
     if key is not None and key in names:
         return key
     arrays = [name for name in names if name.rpartition("/")[2] != AFFINE_KEY]

@@ -56,15 +56,7 @@ _VECTOR = re.compile(r"none|\([^)]*\)")
 
 
 def open_nrrd(source: Source, start: Start) -> StoredVolume:
-    """Open an NRRD file.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-
-    Raises:
-        UnreadableSourceError: the header is damaged, or states an unsupported type, encoding or shape.
-    """
+    """Open an NRRD file."""
     del start
     fields, end = _fields(source)
     code = _CODES.get(required(fields, "type", source.name).lower())
@@ -258,11 +250,7 @@ def _from_text(voxels: Source, begin: int, storage: Storage, info: VolumeInfo) -
 
 
 def nrrd_bytes(sequence: Sequence) -> bytes:
-    """Encode a volume as an NRRD file, in LPS; channels and volumes of a series are axes without direction.
-
-    Raises:
-        ParameterError: NRRD has no type for the values.
-    """
+    """Encode a volume as an NRRD file, in LPS; channels and volumes of a series are axes without direction."""
     array = frames_of(sequence.scaled())
     code = array.dtype.str[1:]
     if code not in _TYPES:

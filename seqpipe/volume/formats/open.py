@@ -56,11 +56,7 @@ _PAIRED: Final = {
 
 
 def is_volume(origin: Any) -> bool:
-    """Return whether an origin is a volume: a file of a volume format, a folder, or a list of files.
-
-    Raises:
-        SeqpipeError: the origin cannot be opened.
-    """
+    """Return whether an origin is a volume: a file of a volume format, a folder, or a list of files."""
     origin, _ = split_key(origin)
     if isinstance(origin, (Mapping, LabelFiles)) or _is_several(origin) or _folder(origin) is not None:
         return True
@@ -83,12 +79,6 @@ def open_volume(
             files or images; or :class:`LabelFiles`. ``file.h5::/path`` stands for the file and the key.
         series: for DICOM, the SeriesInstanceUID where there are several.
         key: for NPZ, HDF5, files of torch and Zarr, the name of the array; for ZIP archives, that of the file.
-
-    Raises:
-        SourceNotFoundError: the file does not exist.
-        UnreadableSourceError: it is not a supported volume.
-        ParameterError: a series is asked for of one file.
-        BackendError: the format needs a package that is not installed.
     """
     if isinstance(origin, (Mapping, LabelFiles)):
         from .structures import open_labels
@@ -136,12 +126,7 @@ def _open_file(source: Source, series: str | None, key: str | None) -> VolumeSou
 
 
 def split_key(origin: Any, key: str | None = None) -> tuple[Any, str | None]:
-    """Return the file of ``file.h5::/path``, and the key of the array in it; other origins as they are.
-
-    Args:
-        origin: the argument of :func:`open_volume`.
-        key: the requested key, which stays.
-    """
+    """Return the file of ``file.h5::/path``, and the key of the array in it; other origins as they are."""
     if key is not None or not isinstance(origin, str) or _KEY_MARK not in origin or "\0" in origin:
         return origin, key
     path, _, name = origin.rpartition(_KEY_MARK)
@@ -151,12 +136,7 @@ def split_key(origin: Any, key: str | None = None) -> tuple[Any, str | None]:
 
 
 def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
-    """Return what identifies the current content of a volume's files, header and voxels; None if unknown.
-
-    Args:
-        origin: the argument of :func:`open_volume`.
-        volume: its result.
-    """
+    """Return what identifies the current content of a volume's files, header and voxels; None if unknown."""
     files = [*volume.sources]
     if not files:
         return None
@@ -257,17 +237,7 @@ _MOST_PROBED: Final = 8
 
 
 def open_folder(folder: str, *, series: str | None = None, key: str | None = None) -> VolumeSource:
-    """Open the volume in a folder.
-
-    Args:
-        folder: its path, or the URL of a Zarr array.
-        series: for DICOM, the SeriesInstanceUID where there are several.
-        key: for Zarr, the path of the array in its group.
-
-    Raises:
-        UnreadableSourceError: the folder does not contain a volume.
-        SourceError: the folder cannot be read.
-    """
+    """Open the volume in a folder."""
     if (
         "://" in folder
         or folder.rstrip("/").endswith((".zarr", ".zarr.zip"))
@@ -300,15 +270,7 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
 
 
 def open_files(origins: Seq[Any], *, series: str | None = None) -> VolumeSource:
-    """Open several files as a volume: DICOM files, or images in the given order.
-
-    Args:
-        origins: paths, URLs, bytes or file objects.
-        series: for DICOM, the SeriesInstanceUID where there are several.
-
-    Raises:
-        UnreadableSourceError: the files are not one volume.
-    """
+    """Open several files as a volume: DICOM files, or images in the given order."""
     sources: list[Source] = [open_source(origin) for origin in origins]
     name = f"{sources[0].name}, …" if len(sources) > 1 else sources[0].name
     if _kind(sources[0]) == "dicom":

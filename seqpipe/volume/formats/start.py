@@ -71,11 +71,7 @@ class Start:
         return (volume_kind(self.head()) or kind) if kind is not None and kind == self.compression else kind
 
     def head(self, size: int = HEAD) -> bytes:
-        """Return the first bytes of the decompressed file; fewer if it is shorter.
-
-        Raises:
-            UnreadableSourceError: the compressed data is damaged.
-        """
+        """Return the first bytes of the decompressed file; fewer if it is shorter."""
         data = self._raw
         if len(data) < size:
             data = self.source.read([(0, size)])[0]
@@ -125,11 +121,7 @@ class Unpacked(Source):
         return io.BytesIO(self._opened().read([(0, self.size())])[0])
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
-        """Return the bytes of each (offset, size), truncated at the end.
-
-        Raises:
-            DamagedSourceError: the stream is damaged or truncated.
-        """
+        """Return the bytes of each (offset, size), truncated at the end."""
         return self._opened().read(ranges)
 
     def close(self) -> None:
@@ -155,12 +147,7 @@ def unpacked(source: Source) -> Source:
 
 @contextmanager
 def as_file(source: Source, ending: str) -> Iterator[str]:
-    """Yield the path of a file for a library that reads only paths; of other sources, that of a temporary copy.
-
-    Args:
-        source: the file, or its content.
-        ending: file name extension of the copy.
-    """
+    """Yield the path of a file for a library that reads only paths; of other sources, that of a temporary copy."""
     if source.path is not None:
         yield source.path
         return
@@ -181,16 +168,7 @@ _SHOWN: Final = 10
 
 
 def members_of(source: Source, key: str | None) -> list[Source]:
-    """Return the file in a ZIP archive, or all of its DICOM files.
-
-    Args:
-        source: the archive.
-        key: path of the file in the archive; by default the only one, or all DICOM files.
-
-    Raises:
-        UnreadableSourceError: the file does not exist, or there are several that are no DICOM series.
-        DamagedSourceError: the archive is damaged.
-    """
+    """Return the file in a ZIP archive, or all of its DICOM files."""
     with reading_zip(source.name), zipfile.ZipFile(source.for_demuxer()) as archive:
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
         names = natural_order(entry.filename for entry in entries if not _hidden(entry.filename))
@@ -236,11 +214,7 @@ HEADER_MOST: Final = 1 << 20
 
 
 def required(fields: Mapping[str, str], name: str, source: str) -> str:
-    """Return the text of a field.
-
-    Raises:
-        UnreadableSourceError: the header does not have the field.
-    """
+    """Return the text of a field."""
     if name not in fields:
         raise UnreadableSourceError(
             f"the header has no field {name!r}",
@@ -256,21 +230,13 @@ def bad_field(name: str, value: str, allowed: str, source: str) -> UnreadableSou
 
 
 def numbers(name: str, value: str, count: int | None, source: str) -> FloatArray:
-    """Parse the numbers of a field.
-
-    Raises:
-        UnreadableSourceError: their count differs from ``count``, or one is not a number.
-    """
+    """Parse the numbers of a field."""
     values = _parsed(float, name, value, count, source)
     return np.array(values, dtype=np.float64)
 
 
 def whole_numbers(name: str, value: str, count: int | None, source: str) -> tuple[int, ...]:
-    """Parse the integers of a field.
-
-    Raises:
-        UnreadableSourceError: their count differs from ``count``, or one is not a number.
-    """
+    """Parse the integers of a field."""
     return tuple(_parsed(int, name, value, count, source))
 
 
@@ -285,12 +251,7 @@ def _parsed(kind: Callable[[str], Any], name: str, value: str, count: int | None
 
 
 def companion_file(source: Source, name: str) -> Source:
-    """Open the voxel file that a header names, relative to the header's folder.
-
-    Raises:
-        UnreadableSourceError: the header was not opened by a path, or names a folder.
-        SourceNotFoundError: the file does not exist.
-    """
+    """Open the voxel file that a header names, relative to the header's folder."""
     path = path_of(source)
     if path is None:
         raise UnreadableSourceError(

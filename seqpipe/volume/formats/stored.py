@@ -195,11 +195,7 @@ def _filled(file: RawIOBase, into: AnyArray) -> int:
 
 
 def layout_axes(kinds: str) -> tuple[int | None, ...]:
-    """Return the stored axis of each axis of the layout.
-
-    Args:
-        kinds: letters of the stored axes, slowest first, such as ``"FDHW"``.
-    """
+    """Return the stored axis of each axis of the layout."""
     layout = "FDHWC" if "F" in kinds else "DHWC"
     return tuple(kinds.index(letter) if letter in kinds else None for letter in layout)
 

@@ -32,16 +32,7 @@ _Read: TypeAlias = Callable[[Box], AnyArray]
 
 
 def open_labels(labels: LabelFiles, open_volume: Callable[[Any], VolumeSource]) -> VolumeSource:
-    """Open labels as a volume.
-
-    Args:
-        labels: the files.
-        open_volume: opens one file.
-
-    Raises:
-        SourceError: a file cannot be opened, grids differ, or a structure does not exist.
-        ParameterError: contours have no image.
-    """
+    """Open labels as a volume."""
     like = None if labels.like is None else _info_of(labels.like, open_volume)
     if isinstance(labels.files, Mapping):
         found = _of_masks(labels.files, like, open_volume, labels.threshold)
@@ -313,9 +304,6 @@ def _contours_of(source: Source) -> dict[int, _Contours]:
     """Return the structures of a file by the number of their ROI, in its order.
 
     Contours of other types than CLOSED_PLANAR, such as points, fill no voxel and are left out.
-
-    Raises:
-        UnreadableSourceError: it is damaged.
     """
     dataset = dataset_of(source)
     names = {
@@ -346,19 +334,7 @@ def _filled(
     *,
     skip: bool = False,
 ) -> AnyArray:
-    """Return the voxels of a structure in a window of a grid: bool ``DHW``.
-
-    Args:
-        contours: the structure.
-        affine: affine of the grid.
-        grid: slices, rows and columns.
-        box: the window.
-        source: name of the file, for messages.
-        skip: whether to leave out contours outside of the grid.
-
-    Raises:
-        UnreadableSourceError: a contour is outside of the grid, or not in a plane of its slices.
-    """
+    """Return the voxels of a structure in a window of a grid: bool ``DHW``."""
     inverse, mask = np.linalg.inv(affine), np.zeros(box.shape, np.bool_)
     for points in contours.polygons:
         voxels = points @ inverse[:3, :3].T + inverse[:3, 3]

@@ -63,15 +63,7 @@ _KINDS: Final = "iufc"
 
 
 def open_tiff(source: Source, start: Start) -> TiffVolume:
-    """Open a TIFF file.
-
-    Args:
-        source: the file.
-        start: its first bytes.
-
-    Raises:
-        UnreadableSourceError: it cannot be decoded, or has axes that a volume does not have.
-    """
+    """Open a TIFF file."""
     del start
     return TiffVolume(source)
 

@@ -87,11 +87,7 @@ def save(
 
 
 def content(sequence: Sequence, ending: str, *, time_step_s: float | None = None) -> bytes:
-    """Encode a volume as a file with one of :data:`ENDINGS`; see :func:`save`.
-
-    Raises:
-        ParameterError: the format does not support the dtype or the affine.
-    """
+    """Encode a volume as a file with one of :data:`ENDINGS`; see :func:`save`."""
     if ending in (".nii", ".nii.gz"):
         data = nifti_bytes(sequence, time_step_s=time_step_s)
         return _gzip(data) if ending == ".nii.gz" else data
@@ -111,11 +107,7 @@ def content(sequence: Sequence, ending: str, *, time_step_s: float | None = None
 
 
 def nifti_bytes(sequence: Sequence, *, time_step_s: float | None = None) -> bytes:
-    """Encode a volume as a ``.nii`` file; see :func:`save`.
-
-    Raises:
-        ParameterError: NIfTI does not support the dtype.
-    """
+    """Encode a volume as a ``.nii`` file; see :func:`save`."""
     array = frames_of(sequence)
     array = array.astype(array.dtype.newbyteorder("<"))
     frames, *grid, channels = array.shape

@@ -84,11 +84,7 @@ def save_dicom_seg(
 
 
 def _packages(path: str) -> tuple[Any, Any]:
-    """Return the packages highdicom and pydicom.
-
-    Raises:
-        BackendError: highdicom, which needs pydicom, is not installed.
-    """
+    """Return the packages highdicom and pydicom."""
     return import_optional("highdicom", "highdicom", path), import_optional("pydicom", "highdicom", path)
 
 

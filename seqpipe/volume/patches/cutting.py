@@ -38,13 +38,7 @@ _MOST_COUNTS: Final = 2 << 30  # bytes
 
 
 def uniform_start(draws: Seq[float], grid: Seq[int], patch: Seq[int]) -> tuple[int, int, int]:
-    """Return the first voxel of a patch anywhere in a volume; centered, and below 0, where the volume is smaller.
-
-    Args:
-        draws: three numbers in [0, 1).
-        grid: slices, rows and columns of the volume.
-        patch: slices, rows and columns of the patch.
-    """
+    """Return the first voxel of a patch anywhere in a volume; centered, and below 0, where the volume is smaller."""
     depth, height, width = (
         min(math.floor(u * (n - p + 1)), n - p) if n >= p else -((p - n) // 2)
         for u, n, p in zip(draws, grid, patch, strict=True)
@@ -64,18 +58,7 @@ def centered(voxel: Seq[int], grid: Seq[int], patch: Seq[int]) -> tuple[int, int
 def cut_patch(
     sequence: Sequence, start: Seq[int], patch: Seq[int], pad_mode: PadMode = "none", fill_value: float = 0
 ) -> Sequence:
-    """Crop a patch with its affine; the data is copied.
-
-    Args:
-        sequence: ``DHWC``, or ``FDHWC`` for a series, whose volumes are all cropped to the same window.
-        start: its first voxel; below 0 to pad the volume.
-        patch: slices, rows and columns.
-        pad_mode: how voxels outside of the volume are filled; see :mod:`seqpipe.core.padding`.
-        fill_value: value for ``"constant"``.
-
-    Raises:
-        ParameterError: a part of the patch lies outside and ``pad_mode`` is "none".
-    """
+    """Crop a patch with its affine; the data is copied."""
     first_axis = sequence.layout.index("D")
     grid = sequence.shape[first_axis : first_axis + 3]
     spans = [(max(0, s), min(n, s + p)) for s, p, n in zip(start, patch, grid, strict=True)]
@@ -118,15 +101,7 @@ class ClassIndex:
 
     @classmethod
     def of(cls, labels: AnyArray, source: str = "") -> ClassIndex:
-        """Return the index of a label volume.
-
-        Args:
-            labels: integers ``DHW``, or ``DHWC`` with one channel.
-            source: for messages.
-
-        Raises:
-            UnreadableSourceError: there are more than 65,536 classes, or the counts would take more than 2 GiB.
-        """
+        """Return the index of a label volume."""
         plain = np.ascontiguousarray(labels[..., 0] if labels.ndim == 4 else labels)
         low, high = int(plain.min(initial=0)), int(plain.max(initial=0))
         rows, columns = math.prod(plain.shape[:2]), plain.shape[2]
@@ -155,12 +130,7 @@ class ClassIndex:
         return {number: total for number, total in pairs if total}
 
     def voxel(self, number: int, draw: float) -> tuple[int, int, int]:
-        """Return a voxel of a class, sampled uniformly.
-
-        Args:
-            number: the class, which must occur.
-            draw: number in [0, 1).
-        """
+        """Return a voxel of a class, sampled uniformly."""
         position = int(np.searchsorted(self.classes, number))
         counts = self.counts[position]
         wanted = min(int(draw * int(counts[-1])), int(counts[-1]) - 1)
@@ -185,15 +155,7 @@ class WeightIndex:
 
     @classmethod
     def of(cls, weights: AnyArray, source: str = "") -> WeightIndex:
-        """Return the index of a weight map.
-
-        Args:
-            weights: ``DHW`` or ``DHWC`` with one channel.
-            source: for messages.
-
-        Raises:
-            ParameterError: a weight is below 0, NaN or infinite.
-        """
+        """Return the index of a weight map."""
         plain = weights[..., 0] if weights.ndim == 4 else weights
         rows = plain.sum(axis=2, dtype=np.float64).ravel()
         if not np.isfinite(rows).all() or plain.min(initial=0) < 0:
@@ -203,11 +165,7 @@ class WeightIndex:
         return cls(plain, np.cumsum(rows))
 
     def voxel(self, draw: float) -> tuple[int, int, int] | None:
-        """Return a voxel, sampled with probability proportional to its weight; None if all weights are 0.
-
-        Args:
-            draw: number in [0, 1).
-        """
+        """Return a voxel, sampled with probability proportional to its weight; None if all weights are 0."""
         total = float(self.sums[-1])
         if total <= 0:
             return None

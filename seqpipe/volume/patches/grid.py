@@ -39,13 +39,7 @@ def grid_starts(size: int, patch: int, overlap: float) -> IntArray:
 
 
 def starts_of(grid: Seq[int], patch: Seq[int], overlaps: Seq[float]) -> IntArray:
-    """Return the first voxel of each patch that covers a volume, int64 ``(n, 3)``; below 0 where it is smaller.
-
-    Args:
-        grid: slices, rows and columns of the volume.
-        patch: those of a patch.
-        overlaps: fraction of a patch that it shares with its neighbor along each axis.
-    """
+    """Return the first voxel of each patch that covers a volume, int64 ``(n, 3)``; below 0 where it is smaller."""
     axes = [
         grid_starts(n, p, share) if n >= p else np.array([-((p - n) // 2)])
         for n, p, share in zip(grid, patch, overlaps, strict=True)

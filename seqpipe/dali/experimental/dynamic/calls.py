@@ -315,12 +315,7 @@ class ExternalSource:
         self._options = (device, layout, dtype)
 
     def __call__(self, *, batch_size: int | None = None) -> Any:
-        """Return the next value: a batch with ``batch_size``, whose arrays are repeated or have an axis of samples.
-
-        Raises:
-            StopIteration: the iterable has ended.
-            ParameterError: there are other outputs than declared.
-        """
+        """Return the next value: a batch with ``batch_size``, whose arrays are repeated or have an axis of samples."""
         values = self._source() if self._iterator is None else self._following()
         parts = values if self._count is not None else (values,)
         if len(parts) != len(self._of_each(None)):
