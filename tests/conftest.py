@@ -15,6 +15,7 @@ from data_scripts.media_item import Entry
 from seqpipe.core.native import native_directory
 from seqpipe.video.engine.backend import PROCESSES
 from tests.support import media
+from tests.support.deep import leave_wide_sweeps
 from tests.support.gpu import missing_gpu, required
 from tests.support.kept import kept_folder
 from tests.support.last_words import (  # noqa: F401  hooks of pytest
@@ -77,8 +78,18 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
-@pytest.hookimpl(trylast=True)  # after pytest's own, which leaves out by -m and -k
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, object, object]:
+    """Mark wide sweeps as deep before pytest leaves out by -m, and leave out what needs a GPU afterwards."""
+    leave_wide_sweeps(items)
+    result = yield
+    _leave_out_gpu(config, items)
+    return result
+
+
+def _leave_out_gpu(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out thousands of tests marked gpu where there is no GPU, unless nothing else was asked for."""
     if not missing_gpu() or required():
         return

@@ -179,9 +179,7 @@ class Dealt(BatchSource):
 
     def finish(self, ticket: Ticket) -> Fetched:
         """See :meth:`BatchSource.finish`."""
-        work, ticket.work = ticket.work, None  # it would keep the samples until their batch is returned
-        read = self.source.finish(work)
-        del work
+        read = self.source.finish(ticket.work)
         if self.single:
             indices = np.array([one[0] for one in read.outcomes if isinstance(one, tuple)], dtype=np.int64)
             return Fetched((Handed(read),), BatchSamples(ticket.epoch, indices, len(indices)))

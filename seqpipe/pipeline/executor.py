@@ -331,14 +331,14 @@ class Executor:
             # nothing to compute: a thread between the sources and the consumer would only delay
             here = proxy(self)  # no cycle: an iterator that is forgotten frees what it has begun at once
             fetching: Future[list[Fetched]] = _InThisThread(partial(Executor._fetch, here, tickets))
-            result: Future[BatchResult] = _InThisThread(partial(Executor._evaluate, here, fetching))
+            result: Future[BatchResult] = _InThisThread(partial(Executor._evaluate, here, fetching, tickets))
             self._queue.append(_PendingBatch(tickets, fetching, result))
             return True
         try:
             fetched = self._submit(
                 _EXTERNAL if self._calls_users else _COMPUTE, partial(self._fetch, tickets)
             )
-            result = self._submit(_COMPUTE, partial(self._evaluate, fetched))
+            result = self._submit(_COMPUTE, partial(self._evaluate, fetched, tickets))
         except BaseException:  # interrupted in this thread, without prefetch
             self._put_back(tickets)
             raise
@@ -369,7 +369,7 @@ class Executor:
                     batches.append(source.finish(ticket))
         return batches
 
-    def _evaluate(self, fetching: Future[list[Fetched]]) -> BatchResult:
+    def _evaluate(self, fetching: Future[list[Fetched]], tickets: Seq[Ticket]) -> BatchResult:
         """Wait for the batches of the sources, and evaluate the graph on them."""
         stage = self.stages.setdefault(_COMPUTE, StageTimes())
         with stage.waiting():
@@ -379,6 +379,8 @@ class Executor:
         with stage.working():
             samples, values = _samples_of(fetched, self.sources), self._inputs(fetched)
             del fetched  # its memory is freed while the graph is evaluated
+            for ticket in tickets:
+                ticket.work = None  # likewise
             with error_note(_described(samples)), self._context():
                 outputs = self.graph(epoch=samples.epoch, index=samples.indices, **values)
                 self._result_bytes = sum(map(nbytes_of, outputs))

@@ -211,9 +211,9 @@ def test_refusals(run, tmp_path, options, code, said):
 
 
 def test_without_an_engine_it_is_named(run, tmp_path):
-    from tests.conftest import _missing_gpu
+    from tests.support.gpu import missing_gpu
 
-    if not _missing_gpu():
+    if not missing_gpu():
         pytest.skip("there is a GPU")
     command = [
         "flow",

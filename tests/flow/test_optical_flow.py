@@ -358,9 +358,9 @@ def test_refusals(call, said):
 
 
 def test_without_a_gpu_the_engine_is_named():
-    from tests.conftest import _missing_gpu
+    from tests.support.gpu import missing_gpu
 
-    if not _missing_gpu():
+    if not missing_gpu():
         pytest.skip("there is a GPU")
     with pytest.raises(BackendError, match=r"optical_flow: .*Give backend='auto' or backend='dis'"):
         fn.optical_flow(clip(2), backend="nvofa")

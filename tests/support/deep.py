@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-__all__ = ["combined", "deep", "deep_but"]
+__all__ = ["combined", "deep", "deep_but", "leave_wide_sweeps"]
+
+_MOST_CASES: Final = 16
+_WHOLE: Final = (
+    "tests/golden/",
+    "tests/test_architecture.py",
+)  # each of their cases is the only one of its kind
+
+
+def leave_wide_sweeps(items: Iterable[pytest.Item]) -> None:
+    """Mark cases of tests with more than 16 usual ones as deep: those that are left are spread evenly.
+
+    Where they begin depends on the test's name, so that of many tests of every operator each takes other operators.
+    """
+    usual: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("deep") is None and not item.nodeid.startswith(_WHOLE):
+            usual.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, cases in usual.items():
+        if len(cases) > _MOST_CASES:
+            first = zlib.crc32(name.encode()) % len(cases)
+            kept = {(first + n * len(cases) // _MOST_CASES) % len(cases) for n in range(_MOST_CASES)}
+            for number, item in enumerate(cases):
+                if number not in kept:
+                    item.add_marker(pytest.mark.deep)
 
 
 def deep(*values: Any) -> Any:
