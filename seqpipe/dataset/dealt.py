@@ -197,6 +197,10 @@ class Dealt(BatchSource):
         batch = BatchSamples(ticket.epoch, result.index, len(samples), result.sources)
         return Fetched((Handed((result.parts, lost)),), batch)
 
+    def release(self, ticket: Ticket) -> None:
+        """See :meth:`BatchSource.release`."""
+        ticket.work = None
+
     def cancel(self, ticket: Ticket) -> None:
         """See :meth:`BatchSource.cancel`."""
         self.source.cancel(ticket.work)

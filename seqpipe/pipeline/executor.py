@@ -379,8 +379,8 @@ class Executor:
         with stage.working():
             samples, values = _samples_of(fetched, self.sources), self._inputs(fetched)
             del fetched  # its memory is freed while the graph is evaluated
-            for ticket in tickets:
-                ticket.work = None  # likewise
+            for source, ticket in zip(self.sources, tickets, strict=True):
+                source.release(ticket)
             with error_note(_described(samples)), self._context():
                 outputs = self.graph(epoch=samples.epoch, index=samples.indices, **values)
                 self._result_bytes = sum(map(nbytes_of, outputs))

@@ -125,6 +125,9 @@ class BatchSource(ABC):
     def cancel(self, ticket: Ticket) -> None:  # noqa: B027  most have nothing to cancel
         """Cancel a pending batch, which :meth:`finish` is not called for; :meth:`go_to` follows."""
 
+    def release(self, ticket: Ticket) -> None:  # noqa: B027  most have nothing to release
+        """Release what a batch was read into; called when it is finished, before its operators begin."""
+
     def take_back(self, ticket: Ticket) -> None:  # noqa: B027  most make the batch again
         """Take back a batch that was finished and is not returned; :meth:`go_to` follows."""
 

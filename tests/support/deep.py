@@ -11,7 +11,22 @@ import pytest
 
 __all__ = ["combined", "deep", "deep_but", "leave_wide_sweeps"]
 
-_MOST_CASES: Final = 16
+_MOST_CASES: Final = 8
+_MOST_PROGRAMS: Final = 3
+_PROGRAMS: Final = (
+    "tests/cli/test_piped.py",
+    "tests/cli/test_interrupts.py",
+    "tests/cli/test_lock.py",
+    "tests/cli/test_resume.py",
+    "tests/dataset/test_contract.py",
+    "tests/pipeline/test_augmented.py",
+    "tests/pipeline/test_passes.py",
+    "tests/readers/test_exit.py",
+    "tests/readers/test_interrupts.py",
+    "tests/readers/test_memory.py",
+    "tests/video/test_exact.py",
+)
+"""Files each of whose cases starts programs, or reads a whole video or epoch several times."""
 _WHOLE: Final = (
     "tests/golden/",
     "tests/test_architecture.py",
@@ -19,7 +34,7 @@ _WHOLE: Final = (
 
 
 def leave_wide_sweeps(items: Iterable[pytest.Item]) -> None:
-    """Mark cases of tests with more than 16 usual ones as deep: those that are left are spread evenly.
+    """Mark cases of tests with more than 8 usual ones, or 3 that are slow, as deep: the others are spread evenly.
 
     Where they begin depends on the test's name, so that of many tests of every operator each takes other operators.
     """
@@ -28,9 +43,10 @@ def leave_wide_sweeps(items: Iterable[pytest.Item]) -> None:
         if item.get_closest_marker("deep") is None and not item.nodeid.startswith(_WHOLE):
             usual.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, cases in usual.items():
-        if len(cases) > _MOST_CASES:
+        most = _MOST_PROGRAMS if name.startswith(_PROGRAMS) else _MOST_CASES
+        if len(cases) > most:
             first = zlib.crc32(name.encode()) % len(cases)
-            kept = {(first + n * len(cases) // _MOST_CASES) % len(cases) for n in range(_MOST_CASES)}
+            kept = {(first + n * len(cases) // most) % len(cases) for n in range(most)}
             for number, item in enumerate(cases):
                 if number not in kept:
                     item.add_marker(pytest.mark.deep)
