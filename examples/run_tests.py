@@ -2,8 +2,9 @@
 
     python3 examples/run_tests.py [PYTEST ARGUMENTS]
 
-Makes the same virtual environment as first_run.py, adds the packages that the tests need, and runs pytest
-on all cores. The exit code is pytest's. Run again, it repeats only what is needed.
+Makes the same virtual environment as first_run.py, adds the packages that the tests need, and runs pytest in one and a
+half times as many processes as there are cores, because many tests wait for programs. The exit code is pytest's. Run
+again, it repeats only what is needed.
 
 Tests marked deep are left out: many rounds of signals and exits, and the widest parameter sweeps.
 Run them by hand before a change to their area lands:
@@ -21,15 +22,14 @@ from first_run import ROOT, environment
 if __name__ == "__main__":
     python = environment("test")
     given = sys.argv[1:]
+    cores = len(os.sched_getaffinity(0))
     usual = [] if any(word.startswith("-m") for word in given) else ["-m", "not deep"]
     command = [
         str(python),
         "-m",
         "pytest",
         "-n",
-        "auto",
-        "--maxprocesses",
-        "8",
+        str(min(8, cores + cores // 2)),
         "--dist",
         "worksteal",
         *usual,

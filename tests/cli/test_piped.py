@@ -228,6 +228,7 @@ def test_nothing_is_copied_and_files_are_written_as_frames_come(tmp_path, monkey
     assert len(written) == 48 * 40 / 10
 
 
+@pytest.mark.deep
 def test_memory_does_not_grow_with_the_stream(tmp_path):
     data, peaks = made("h264_raw").read_bytes(), []
     options = ("--every", "48", "--jobs", "1", "--overwrite", "--out", str(tmp_path / "o"))
@@ -259,6 +260,7 @@ def test_the_reader_waits_for_a_slow_writer(tmp_path):
     assert numbers(tmp_path / "o") == [*range(0, 48, 4)]
 
 
+@pytest.mark.deep
 def test_an_interrupt_ends_the_wait_for_a_writer(tmp_path):
     command = [sys.executable, "-c", PROGRAM, "export", "-", "--out", str(tmp_path / "o"), "--jobs", "1"]
     data = made("h264_raw").read_bytes()

@@ -169,6 +169,7 @@ def test_normal_numbers_are_as_often_far_from_0_as_they_should(count):
     assert stats.chisquare(np.bincount(np.searchsorted(edges, found), minlength=1000)).pvalue > 1e-4
 
 
+@pytest.mark.deep
 def test_words_of_a_counter_know_nothing_of_each_other():
     """Nor do those of neighboring counters, frames and keys: neither they nor their squares, nor single bits."""
     count = 1 << 20

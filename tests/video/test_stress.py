@@ -29,6 +29,7 @@ _PARTS = 12
         pytest.param("cuda", "cpu", 12, 600, marks=pytest.mark.gpu),
     ],
 )
+@pytest.mark.deep
 def test_nothing_is_wrong_and_nothing_grows(device, decode, count, requests):
     samples = []
     with Stress(known_files(count), device=device, decode=decode, threads=2, askers=range(2)) as stress:
