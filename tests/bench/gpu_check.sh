@@ -13,7 +13,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 
 pack() {
-  ../shared/tools/gpu_site.sh platformdirs click simplejpeg rich google-crc32c
+  ../shared/tools/gpu_site.sh platformdirs click simplejpeg rich deflate google-crc32c
   "${PYTHON:-python3}" -m data_scripts.make_videos --out .media > /dev/null || exit 1
   "${PYTHON:-python3}" -m data_scripts.encodings --out .media/encodings || exit 1
   tar -cJf .gpu/made.tar.xz .media
