@@ -37,7 +37,7 @@ def first_run():
 
 def run(name, *arguments):
     words = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120)
+    return subprocess.run(words, capture_output=True, encoding="utf-8", timeout=120)
 
 
 def output(name, *arguments):
@@ -189,7 +189,9 @@ def test_environment_is_made_where_there_is_none(first_run, tmp_path, monkeypatc
     monkeypatch.setenv("SEQPIPE_VENV", str(tmp_path / "new"))
     monkeypatch.setattr(first_run, "run", lambda *_: None)
     python = first_run.environment()
-    done = subprocess.run([python, "-m", "pip", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [python, "-m", "pip", "--version"], capture_output=True, encoding="utf-8", check=True
+    )
     assert str(tmp_path / "new") in done.stdout
 
 

@@ -67,7 +67,7 @@ print(peak_kib() - before)
 """
     given = [sys.executable, "-c", program, str(path)]
     said, grown_kb = subprocess.run(
-        given, capture_output=True, text=True, check=True, cwd=ROOT
+        given, capture_output=True, encoding="utf-8", check=True, cwd=ROOT
     ).stdout.splitlines()
     assert "134217728 pixels" in said
     assert "SEQPIPE_MAX_PIXELS" in said

@@ -209,6 +209,7 @@ def test_two_exports_of_one_source_into_one_folder(tmp_path, stopped):
         ("vp9", "{stem}/{index:06d}.png", "h264/000000.png"),
     ],
 )
+@pytest.mark.deep
 def test_two_exports_whose_different_patterns_come_to_one_name(tmp_path, stopped, name, pattern, shared):
     """Each source was kept apart by the name of its first file: one wrote over the other's others."""
     before = {path: path.read_bytes() for path in tmp_path.glob("o/**/*.png")}
@@ -235,6 +236,7 @@ def test_what_a_killed_export_has_claimed_is_free(tmp_path, stopped):
     assert hidden(tmp_path) == []
 
 
+@pytest.mark.deep
 def test_two_exports_of_different_sources_into_one_folder(tmp_path, stopped):
     with export(tmp_path, "vp9", *SMALL) as second:
         second.communicate()

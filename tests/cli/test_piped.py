@@ -211,6 +211,7 @@ def test_a_pipe_that_ends_in_the_middle_leaves_what_is_whole_and_says_so(name, t
         (["--duration", 0.4], 10),
     ],
 )
+@pytest.mark.deep
 def test_a_writer_that_never_ends_is_left_when_all_is_there(options, count, tmp_path):
     pipe = Pipe(made("h264_ts").read_bytes(), forever=True)
     code, written, *_ = exported(tmp_path, pipe, *options)
@@ -247,6 +248,7 @@ main()
     assert peaks[1] - peaks[0] < 8 << 10  # KiB; three times as many frames
 
 
+@pytest.mark.deep
 def test_the_reader_waits_for_a_slow_writer(tmp_path):
     data = made("h264_ts").read_bytes()
     command = [sys.executable, "-m", "seqpipe", "export", "-", "--every", "4", "--out", str(tmp_path / "o")]

@@ -220,6 +220,7 @@ def test_a_process_that_always_dies_is_an_error():
         assert first_values(pipe, 1) == [[2, 2]]
 
 
+@pytest.mark.deep
 def test_sources_that_are_pickled():
     with made(pictures, batch=False, num_outputs=2, workers=2, start_method="spawn") as pipe:
         assert first_values(pipe) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]

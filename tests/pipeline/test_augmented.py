@@ -151,6 +151,7 @@ def test_exact_is_exact(place: str, name: str, media: str, reading: dict[str, An
 
 @pytest.mark.parametrize("place", ["gpu", pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)
 @pytest.mark.parametrize("name", ["cut", deep("train")])
+@pytest.mark.deep
 def test_overlapping_windows_with_crops_of_their_own_take_the_fused_loop(
     place: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -231,6 +231,7 @@ begun()
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("end", ["error", deep("end")])
+@pytest.mark.deep
 def test_what_was_only_read_ahead_is_not_decoded_before_the_end(device, end):
     with program(SLOW + ENDS[end], device, "batches", *files(*MANY)) as process:
         said(process, "begun")
@@ -265,6 +266,7 @@ def test_a_thread_may_read_on_when_the_main_thread_has_ended(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.deep
 def test_a_thread_that_need_not_end_ends_with_the_program(device):
     with program(THREADED, device, "daemon", *files(*NAMES)) as process:
         said(process, "begun")
@@ -273,6 +275,7 @@ def test_a_thread_that_need_not_end_ends_with_the_program(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.deep
 def test_readers_and_passes_of_many_threads_give_true_frames(device):
     paths = files(*NAMES)
     options = {"length": 6, "step": 5, "shuffle": True, "device": device}
@@ -402,6 +405,7 @@ threading.Thread(target=run).start()
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("way", "threads"), combined(["first", "operators"], ["refused", "started"]))
+@pytest.mark.deep
 def test_a_thread_may_begin_to_read_when_the_main_thread_has_ended(device, way, threads):
     """A ThreadPoolExecutor takes no more calls by then."""
     with program(LATE, device, way, *files(*NAMES), threads) as process:

@@ -107,6 +107,7 @@ def test_batches_larger_than_the_bound_are_told_once(caplog):
     assert not caplog.records
 
 
+@pytest.mark.deep
 def test_groups_of_single_samples_are_cut_to_the_bound(under_way):
     one = BATCH // 4
     with single() as dataset:
@@ -119,6 +120,7 @@ def test_groups_of_single_samples_are_cut_to_the_bound(under_way):
 
 
 @pytest.mark.parametrize("room", [2, 3, 4])
+@pytest.mark.deep
 def test_where_there_is_less_room_less_is_read_ahead(monkeypatch, caplog, room):
     expected, device = expected_gists(), SmallDevice(monkeypatch, room)
     with caplog.at_level(logging.WARNING), make(ahead=5) as dataset:

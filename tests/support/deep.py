@@ -11,8 +11,8 @@ import pytest
 
 __all__ = ["combined", "deep", "deep_but", "leave_wide_sweeps"]
 
-_MOST_CASES: Final = 8
-_MOST_PROGRAMS: Final = 3
+_MOST_CASES: Final = 6
+_MOST_PROGRAMS: Final = 2
 _PROGRAMS: Final = (
     "tests/cli/test_piped.py",
     "tests/cli/test_interrupts.py",
@@ -34,7 +34,7 @@ _WHOLE: Final = (
 
 
 def leave_wide_sweeps(items: Iterable[pytest.Item]) -> None:
-    """Mark cases of tests with more than 8 usual ones, or 3 that are slow, as deep: the others are spread evenly.
+    """Mark cases of tests with more than 6 usual ones, or 2 that are slow, as deep: the others are spread evenly.
 
     Where they begin depends on the test's name, so that of many tests of every operator each takes other operators.
     """
