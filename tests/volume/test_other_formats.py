@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import locale
 import lzma
 import pickle
 import zipfile
@@ -218,7 +219,9 @@ def test_files_of_itk(tmp_path, name):
     image.SetSpacing((0.5, 0.75, 2.0))
     image.SetOrigin((10.0, -20.0, 30.0))
     sitk.WriteImage(image, str(tmp_path / name))
+    before = locale.setlocale(locale.LC_ALL)
     image = sitk.ReadImage(str(tmp_path / name))
+    locale.setlocale(locale.LC_ALL, before)
     for origin in (tmp_path / name, (tmp_path / name).read_bytes()):
         with seqpipe.open(origin) as volume:
             np.testing.assert_array_equal(volume.sequence().data[..., 0], sitk.GetArrayFromImage(image))
@@ -226,6 +229,7 @@ def test_files_of_itk(tmp_path, name):
             for voxel in ((0, 0, 0), (2, 3, 4)):
                 point = image.TransformIndexToPhysicalPoint(voxel[::-1])
                 np.testing.assert_allclose((volume.affine @ [*voxel, 1])[:3], np.array(point) * [-1, -1, 1])
+    assert locale.setlocale(locale.LC_ALL) == before, "ITK's reader of VTK files sets it"
 
 
 def test_blosc2_arrays(tmp_path):

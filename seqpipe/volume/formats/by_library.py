@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+import locale
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -95,11 +96,11 @@ def open_by_simpleitk(source: Source, start: Start) -> IndexedVolume:
 
     def window(cut: tuple[slice, ...]) -> Any:
         if "voxels" not in kept:
-            with as_file(source, f".{kind}") as path:
+            with as_file(source, f".{kind}") as path, _locale_kept():
                 kept["voxels"] = itk.GetArrayFromImage(itk.ReadImage(path))
         return kept["voxels"][cut]
 
-    with library_errors(source, "SimpleITK"), as_file(source, f".{kind}") as path:
+    with library_errors(source, "SimpleITK"), as_file(source, f".{kind}") as path, _locale_kept():
         reader.SetFileName(path)
         reader.ReadImageInformation()
         size, channels, count = reader.GetSize(), reader.GetNumberOfComponents(), reader.GetDimension()
@@ -116,3 +117,13 @@ def open_by_simpleitk(source: Source, start: Start) -> IndexedVolume:
         source.name, kind, shape, dtype, letters, from_axes(matrix, origin, lps=True), "itk", compressed=True
     )
     return IndexedVolume(info, letters, window, (source,), kept.clear)
+
+
+@contextmanager
+def _locale_kept() -> Iterator[None]:
+    """Restore the locale, which ITK's reader of VTK files sets to C: texts would be read as ASCII from then on."""
+    before = locale.setlocale(locale.LC_ALL)
+    try:
+        yield
+    finally:
+        locale.setlocale(locale.LC_ALL, before)
