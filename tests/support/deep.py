@@ -18,12 +18,15 @@ _PROGRAMS: Final = (
     "tests/cli/test_interrupts.py",
     "tests/cli/test_lock.py",
     "tests/cli/test_resume.py",
+    "tests/cli/test_while_indexing.py",
     "tests/dataset/test_contract.py",
     "tests/pipeline/test_augmented.py",
     "tests/pipeline/test_passes.py",
     "tests/readers/test_exit.py",
     "tests/readers/test_interrupts.py",
     "tests/readers/test_memory.py",
+    "tests/readers/test_resume.py",
+    "tests/readers/test_survey.py",
     "tests/video/test_exact.py",
 )
 """Files each of whose cases starts programs, or reads a whole video or epoch several times."""
