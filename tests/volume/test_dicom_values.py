@@ -73,11 +73,14 @@ def test_whole_numbers_of_every_size(bits, signed):
 
 
 @pytest.mark.parametrize("shape", [(1, 6, 5), (3, 5, 7), (5, 3, 3), (9, 1, 1)])
-def test_one_bit_a_pixel(shape):
+@pytest.mark.parametrize("segmentation", [False, True])
+def test_one_bit_a_pixel(shape, segmentation):
     one, values = _one(), np.random.default_rng(0).integers(0, 2, shape, np.uint8)
     one.Rows, one.Columns, one.NumberOfFrames = shape[1], shape[2], shape[0]
     one.BitsAllocated, one.BitsStored, one.HighBit, one.PixelRepresentation = 1, 1, 0, 0
     one.PixelData = pack_bits(values.ravel(), pad=True)
+    if segmentation:  # which does not describe its segments
+        one.SOPClassUID = "1.2.840.10008.5.1.4.1.1.66.4"
     assert np.array_equal(_values(_bytes(one))[..., 0], values)
 
 

@@ -17,7 +17,7 @@ from ..info import VolumeInfo, VolumeLayout, checked_affine, checked_shape
 from ..source import AnyArray, Box, Source, chosen_times, damaged, open_source
 from .dicom_file import NoPixelsError, frames_of, header_of, is_dicom, pixel_type, readable
 from .dicom_frames import number, slices_of
-from .dicom_seg import is_segmentation, open_segmentation
+from .dicom_seg import is_segmentation, names_segments, open_segmentation
 from .dicom_series import DicomSlice, Layers, arranged
 from .indexed import IndexedVolume
 from .start import Start
@@ -39,7 +39,7 @@ def open_file(source: Source, start: Start, key: str | None = None) -> DicomVolu
 def _volume(
     sources: Seq[Source], headers: Seq[Any], name: str, key: str | None = None
 ) -> DicomVolume | IndexedVolume:
-    if len(sources) == 1 and is_segmentation(headers[0], name):
+    if len(sources) == 1 and is_segmentation(headers[0], name) and names_segments(sources[0]):
         return open_segmentation(sources[0], key)
     with readable(name):
         return DicomVolume(sources, headers, name)

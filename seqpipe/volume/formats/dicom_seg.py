@@ -21,7 +21,14 @@ from .dicom_frames import slices_of
 from .dicom_series import DicomSlice
 from .indexed import IndexedVolume, info_of_array
 
-__all__ = ["Segmentation", "is_segmentation", "open_segmentation", "overlapping", "segmentation_of"]
+__all__ = [
+    "Segmentation",
+    "is_segmentation",
+    "names_segments",
+    "open_segmentation",
+    "overlapping",
+    "segmentation_of",
+]
 
 _CLASSES: Final = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _APART: Final = 1e-2
@@ -95,9 +102,20 @@ def is_segmentation(header: Any, name: str) -> bool:
         return str(header.get("SOPClassUID", "")) in _CLASSES
 
 
+def names_segments(source: Source) -> bool:
+    """Return whether a segmentation describes its segments; else it is a volume of its frames."""
+    return "SegmentSequence" in header_of(source, every_tag=True)
+
+
 def segmentation_of(source: Source) -> Segmentation:
     """Return the segments of a file, without reading its pixels."""
     header = header_of(source, every_tag=True)
+    if "SegmentSequence" not in header:
+        raise UnreadableSourceError(
+            "this segmentation does not describe its segments",
+            source=source.name,
+            advice="seqpipe.open gives its frames",
+        )
     kind = str(header.get("SegmentationType", "BINARY"))
     with readable(source.name):
         kind = "LABELMAP" if str(header.SOPClassUID) == _CLASSES[1] else kind
