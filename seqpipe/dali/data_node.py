@@ -32,9 +32,9 @@ from .expressions import (
     remaining_layout,
     resolved,
 )
-from .mapped import owned, views
 from .raised import as_dali_raises
 from .serialized import Origin, recorded
+from .sources.mapped import owned, views
 from .value import Value, value_of
 
 __all__ = [

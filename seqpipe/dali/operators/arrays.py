@@ -15,7 +15,7 @@ from ...ops import DataNode as NativeNode
 from ..call import DaliCall, check_known, plain
 from ..data_node import Constant, DataNode, node_of, outputs_of
 from ..dtypes import converted, dtype_name
-from ..mapped import views
+from ..sources.mapped import views
 from ..value import Value
 
 __all__ = [

@@ -14,7 +14,7 @@ from ...ops import Run
 from ..call import DaliCall
 from ..data_node import outputs_of
 from ..dtypes import dtype_name
-from ..mapped import owned
+from ..sources.mapped import owned
 from ..value import Value
 
 __all__ = ["dlpack_function", "numba_function", "python_function", "torch_function"]

@@ -18,7 +18,7 @@ from ...ops import DataNode as NativeNode
 from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
 from ..data_node import DataNode, node_of
 from ..dtypes import converted, dtype_name
-from ..mapped import is_mapped, owned
+from ..sources.mapped import is_mapped, owned
 from ..sources.staging import Staging
 from ..value import Value
 from .arrays import axes_of

@@ -13,8 +13,8 @@ from ...core.files.npy import array_of_npy
 from ...errors import SeqpipeError, SourceNotFoundError, UnreadableSourceError
 from ..call import DaliCall
 from ..data_node import DataNode
-from ..mapped import views
 from ..reading import Items
+from ..sources.mapped import views
 from ..value import Value
 from .sources import bytes_of, file_rows, lines_of, started
 from .windows import slice_

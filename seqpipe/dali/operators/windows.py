@@ -15,7 +15,7 @@ from ...ops import Run
 from ..call import IMAGE_LAYOUTS, DaliCall
 from ..data_node import DataNode, node_of, outputs_of
 from ..dtypes import converted
-from ..mapped import views
+from ..sources.mapped import views
 from ..value import Value
 from .arrays import axes_of
 

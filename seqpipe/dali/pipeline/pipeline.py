@@ -26,11 +26,11 @@ from ...random import new_seed
 from ..data_node import DataNode, attached, current, node_of, pop_pipeline, push_pipeline
 from ..device import gpu_number
 from ..dtypes import CPU_ONLY_DEVICE_ID, dali_type, dtype_name
-from ..mapped import owned
 from ..raised import as_dali_raises
 from ..reading import Indexed, SampleCounter
 from ..serialized import SerializedPipeline
 from ..sources.copying import plan_copies
+from ..sources.mapped import owned
 from ..sources.pushed import PushSource, push_source
 from ..sources.staging import Staging
 from ..tensors import TensorListCPU, TensorListGPU, tensor_list
@@ -120,16 +120,12 @@ class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
         stated = seed if seed is not None and seed >= 0 else _seed_in(checkpoint)
         self._seed, self._draws_seed = new_seed() if stated is None else stated, stated is None
         depth = prefetch_queue_depth
-        if isinstance(depth, dict):
-            depth = max(depth.values(), default=2)
+        depth = max(depth.values(), default=2) if isinstance(depth, dict) else depth
         self._prefetch_count = int(depth) if exec_pipelined and exec_async else 0
         self._queue_depth = prefetch_queue_depth
         self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
-        self.exec_pipelined, self.exec_async, self.exec_dynamic = (
-            exec_pipelined,
-            exec_async,
-            bool(exec_dynamic),
-        )
+        self.exec_pipelined, self.exec_async = exec_pipelined, exec_async
+        self.exec_dynamic = bool(exec_dynamic)
         self.set_affinity, self.max_streams = set_affinity, max_streams
         self.enable_memory_stats = enable_memory_stats
         self._output_dtype, self._output_ndim = output_dtype, output_ndim

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..array import Array
-from .sources.staging import Staging
-from .value import Value
+from ...array import Array
+from ..value import Value
+from .staging import Staging
 
 __all__ = ["is_mapped", "owned", "views"]
 
