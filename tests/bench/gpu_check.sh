@@ -61,7 +61,7 @@ part_repeat() { run repeat repeated; }
 repeated() {
   local code load=$(($(nproc) * 3 / 2)) mark=gpu said
   [ -n "${ON_CPU:-}" ] && mark="not gpu"
-  export TIMES=${TIMES:-20}
+  export TIMES=${TIMES:-20} PATIENCE=${PATIENCE:-4}
   said=$(mktemp)
   timeout -s INT "${SECONDS_OF_REPEAT:-240}" python3 -m pytest -p no:benchmark -p tests.support.repeated -n "$load" --dist worksteal -q -rfE \
     --tb=short -m "$mark" tests/readers/test_exit.py tests/video/test_fuzz.py tests/readers/test_interrupts.py \
