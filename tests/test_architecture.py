@@ -407,5 +407,5 @@ def test_top_level_holds_nothing_else():
     ).stdout
     top = {line.partition("/")[0] for line in listed.splitlines()}
     pages = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs"}
-    allowed = {"pyproject.toml", "seqpipe", "tests", "examples", "data_scripts"} | pages
+    allowed = {"pyproject.toml", "seqpipe", "tests", "benchmarks", "examples", "data_scripts"} | pages
     assert {name for name in top if not name.startswith(".")} <= allowed

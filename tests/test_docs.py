@@ -15,7 +15,7 @@ from tests.support.pages import PAGES as ALL_PAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("CONTRIBUTING.md", "docs/architecture.md")
-TOPS = r"(?:seqpipe|tests|examples|data_scripts|docs|\.ci)/"
+TOPS = r"(?:seqpipe|tests|benchmarks|examples|data_scripts|docs|\.ci)/"
 CONSTANT = re.compile(r"`(_?[A-Z][A-Z_]+)` (?:in|of)\s+`(seqpipe/[\w/.]+\.py)`")
 
 
@@ -46,10 +46,10 @@ def test_a_page_names_what_is_there(page):
 
 def test_benchmarks_are_there():
     text = (ROOT / PAGES[0]).read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `python -m tests\.bench\.(.*?) \|", text, re.MULTILINE)
-    named = [name for row in rows for name in re.findall(r"\w+", row)]
+    rows = re.findall(r"^\| `python -m (benchmarks|tests\.deep)\.(.*?) \|", text, re.MULTILINE)
+    named = [f"{room.replace('.', '/')}/{name}.py" for room, row in rows for name in re.findall(r"\w+", row)]
     assert len(named) >= 15
-    assert [name for name in named if not (ROOT / "tests" / "bench" / f"{name}.py").is_file()] == []
+    assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
 def test_what_is_not_there_is_found():

@@ -140,7 +140,7 @@ def test_links_lead_to_pages():
 
 
 def test_figures_are_those_of_the_results():
-    results = set(re.findall(NUMBER, (ROOT / "tests" / "bench" / "RESULTS.md").read_text(encoding="utf-8")))
+    results = set(re.findall(NUMBER, (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")))
     table = re.search(r"^\| job \| seqpipe \|.*?\n\n", TEXTS["README.md"], re.DOTALL | re.MULTILINE)
     rows = table[0].split("\n")[2:-2]
     figures = [figure for row in rows for figure in re.findall(NUMBER, row.split("|", 2)[2])]

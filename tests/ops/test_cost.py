@@ -1,6 +1,6 @@
 """How many functions an eager call on a tiny array goes through, and the queueing of one on a GPU.
 
-``python -m tests.bench.ops --device cpu --job eager`` says how long that takes: 17 µs for the 52 of a flip. Their
+``python -m benchmarks.ops --device cpu --job eager`` says how long that takes: 17 µs for the 52 of a flip. Their
 number is the same on every machine, however busy it is.
 """
 

@@ -261,7 +261,7 @@ def test_names_are_fetched_lazily():
 
 @pytest.mark.deep
 def test_ten_thousand_indexed_files(tmp_path):
-    """The memory of making a dataset from cached indexes; how long it takes is for tests/bench to say."""
+    """The memory of making a dataset from cached indexes; how long it takes is for benchmarks/ to say."""
     folder, cache = tmp_path / "videos" / "class", tmp_path / "cache"
     folder.mkdir(parents=True)
     index = open_index(str(made("h264")))

@@ -1,4 +1,4 @@
-"""Two dozen damaged videos; more are deep; thousands: ``python -m tests.bench.fuzz``."""
+"""Two dozen damaged videos; more are deep; thousands: ``python -m tests.deep.fuzz``."""
 
 from __future__ import annotations
 

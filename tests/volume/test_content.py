@@ -178,7 +178,7 @@ def test_a_damaged_header_keeps_the_word_of_its_format(tmp_path, kind):
 
 
 def test_no_damaged_volume_is_called_a_video(tmp_path):
-    """As by ``python -m tests.bench.fuzz --kind volumes``, which tries as many as one likes."""
+    """As by ``python -m tests.deep.fuzz --kind volumes``, which tries as many as one likes."""
     needs("pydicom")
     needs("SimpleITK")
     needs("nibabel")

@@ -2,7 +2,7 @@
 
 Lower bounds by memory bandwidth on an H200 (4.8 TB/s): 1080p NV12 to RGB uint8 reads 3.1 MB and writes 6.2 MB, 1.9 µs
 per frame; to float32 it writes 25 MB, 5.8 µs; scaled to 224×224, 0.7 µs for the 3.1 MB that are read. Measured: 6.0,
-7.8 and 3.2 µs (tests/bench/RESULTS.md). An engine takes 1,300 µs to decode the frame. Only the kernel's argument is
+7.8 and 3.2 µs (benchmarks/RESULTS.md). An engine takes 1,300 µs to decode the frame. Only the kernel's argument is
 copied to the device: filter weights are computed there, so a new crop costs a few dozen µs.
 """
 

@@ -1,7 +1,7 @@
 """Feeder of the driver's parser, whose callbacks are in C (feeder.c) and run without the GIL.
 
 With callbacks in Python each packet would release and acquire the GIL several times, and threads wait for each other;
-tests/bench/RESULTS.md has the figures of an H200 with seven engines at 340×256.
+benchmarks/RESULTS.md has the figures of an H200 with seven engines at 340×256.
 """
 
 from __future__ import annotations

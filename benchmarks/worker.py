@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.bench.contestants import CONTESTANTS, Contestant, Task, Window
-from tests.bench.media import read_code
+from benchmarks.contestants import CONTESTANTS, Contestant, Task, Window
+from benchmarks.media import read_code
 
 __all__ = ["main"]
 

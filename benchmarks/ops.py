@@ -1,6 +1,6 @@
 """Time of operators, beside one copy of their bytes and beside other libraries.
 
-    python -m tests.bench.ops [--device cpu|cuda] [--job all|resize|chain|published|eager]... [--only NAME]...
+    python -m benchmarks.ops [--device cpu|cuda] [--job all|resize|chain|published|eager]... [--only NAME]...
 
 - ``all``: each operator's first example on 8×16×256×340×3 bytes on a GPU, on 16×256×340×3 on a CPU; the last column is
   how many times as long as to move its bytes once. That is a copy of what is given into memory that is there; where the
@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.bench.ops_devices import Cpu, Cuda, NoDevice, clocked
+from benchmarks.ops_devices import Cpu, Cuda, NoDevice, clocked
 
 __all__ = ["main"]
 

@@ -1,6 +1,6 @@
 """nnU-Net's recipe by batchgeneratorsv2, as nnU-Net runs it: samples by worker processes of one thread each.
 
-``tests.bench.volume_ops --peer batchgeneratorsv2`` measures with it. The library is installed by
+``benchmarks.volume_ops --peer batchgeneratorsv2`` measures with it. The library is installed by
 ``pip install --no-deps batchgeneratorsv2`` with what it imports (batchgenerators, pandas, scikit-image,
 fft-conv-pytorch), or lies in a folder that PYTHONPATH names.
 """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.bench import media
-from tests.bench.contestants import Task, Window
+from benchmarks import media
+from benchmarks.contestants import Task, Window
 
 __all__ = ["RACES", "Race"]
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.bench.contestants import Task
+from benchmarks.contestants import Task
 
 __all__ = ["ROOT", "Arena", "Runs", "compare_frames"]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 _LIBRARIES = ("avutil", "avcodec", "avformat", "avdevice", "avfilter", "swscale", "swresample")
 _FARTHEST = 3.0
 _LOOKED_AT = 12
@@ -138,7 +138,7 @@ class Arena:
         if name == "torchcodec":
             environment["LD_LIBRARY_PATH"] = str(_ffmpeg_links(folder / "ffmpeg"))
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.worker", name],
+            [sys.executable, "-m", "benchmarks.worker", name],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,

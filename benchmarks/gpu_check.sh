@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Everything that a machine with a GPU is asked for, in one command: unpack, test, measure, and a short table at the end.
 #
-#   here:   tests/bench/gpu_check.sh pack            makes .gpu/ (site, made media, shared media); PYTHON names one with PyAV;
+#   here:   benchmarks/gpu_check.sh pack            makes .gpu/ (site, made media, shared media); PYTHON names one with PyAV;
 #                                                    lay films of 1080p and 340×256 into .gpu/media as large_*.mp4 and small_*.mp4
-#   there:  bash tests/bench/gpu_check.sh PART...    parts: tests stress decode ops flow start memory jpeg export repeat; by default the first three
+#   there:  bash benchmarks/gpu_check.sh PART...    parts: tests stress decode ops flow start memory jpeg export repeat; by default the first three
 #
 # Peers are measured where their wheels were unpacked to /tmp/site (torchcodec, SPDL) and /tmp/dali before; how:
 # ../shared/tools/PEERS.md. WORKERS are those of pytest (12), SHARE=0.5 halves the windows of the benchmarks,
 # TIMES=20 is how often the repeat part runs each test of exits, threads, forks and damage, SECONDS_OF_REPEAT=240 its time;
 # SECONDS_OF_STRESS=60 is the time of the stress part (150), and STRESS more that it is told, as --processes 8 --askers 32.
 set -uo pipefail
-cd "$(dirname "$0")/../.." || exit 2
+cd "$(dirname "$0")/.." || exit 2
 
 pack() {
   ../shared/tools/gpu_site.sh platformdirs click simplejpeg rich deflate google-crc32c
@@ -52,7 +52,7 @@ part_tests() {
 part_stress() {
   local seconds=${SECONDS_OF_STRESS:-150}
   # shellcheck disable=SC2086  # several words
-  run stress timeout $((seconds + 100)) python3 -m tests.bench.stress --requests 100000 --device cuda --decode auto \
+  run stress timeout $((seconds + 100)) python3 -m tests.deep.stress --requests 100000 --device cuda --decode auto \
     --seconds "$seconds" ${STRESS:-}
 }
 # Tests of exits, threads, forks and damage, each many times and more at once than there are cores: one that fails one time
@@ -75,13 +75,13 @@ repeated() {
   rm "$said"
   return $code
 }
-part_decode() { run decode timeout 500 python3 -m tests.bench.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
-part_ops() { run ops timeout 200 python3 -m tests.bench.ops --device cuda --job all --job chain --job published; }
-part_start() { run start timeout 200 python3 -m tests.bench.gpu_memory --job start --many .gpu/media/small_*.mp4; }
-part_memory() { run memory timeout 200 python3 -m tests.bench.gpu_memory --job memory --large .gpu/media/large_*.mp4; }
-part_jpeg() { run jpeg timeout 100 python3 -m tests.bench.gpu_jpeg; }
-part_flow() { run flow timeout 200 python3 -m tests.bench.flow --video .gpu/media/large_*.mp4; }
-part_export() { run export timeout 400 python3 -m tests.bench.gpu_export --large .gpu/media/large_*.mp4 --folder /dev/shm/export; }
+part_decode() { run decode timeout 500 python3 -m benchmarks.gpu_decode "${films[@]}" --job large --job small --share "${SHARE:-0.6}"; }
+part_ops() { run ops timeout 200 python3 -m benchmarks.ops --device cuda --job all --job chain --job published; }
+part_start() { run start timeout 200 python3 -m benchmarks.gpu_memory --job start --many .gpu/media/small_*.mp4; }
+part_memory() { run memory timeout 200 python3 -m benchmarks.gpu_memory --job memory --large .gpu/media/large_*.mp4; }
+part_jpeg() { run jpeg timeout 100 python3 -m benchmarks.gpu_jpeg; }
+part_flow() { run flow timeout 200 python3 -m benchmarks.flow --video .gpu/media/large_*.mp4; }
+part_export() { run export timeout 400 python3 -m benchmarks.gpu_export --large .gpu/media/large_*.mp4 --folder /dev/shm/export; }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 cuda=$(python3 -c 'import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], "cu13", "lib"))' 2> /dev/null)

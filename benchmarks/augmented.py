@@ -1,6 +1,6 @@
 """Throughput and memory of a reader with a chain, with and without fusion of the chain with the conversion.
 
-    python -m tests.bench.augmented [--device cuda:0] [--large VIDEO...] [--only NAME]... [--batches 40]
+    python -m benchmarks.augmented [--device cuda:0] [--large VIDEO...] [--only NAME]... [--batches 40]
 
 Batches of 8 sequences of 16 frames of 1080p, random resized crops to 224×224, mirrored, normalized, float16, NFCHW:
 frames delivered in a second, and the most memory that was in use while a contestant ran, less what was in use before
@@ -95,7 +95,7 @@ def main() -> int:
         "| contestant | frames/s | processor ms a frame | greatest memory, GiB | frames |\n|---|---|---|---|---|"
     )
     for name in options.only or CONTESTANTS:
-        words = ("tests.bench.augmented", "--device", options.device, "--measure", name)
+        words = ("benchmarks.augmented", "--device", options.device, "--measure", name)
         result, why = run_measured(options, *words, str(listed), str(options.batches))
         if result is None:
             print(f"{name} is left out: {why}", file=sys.stderr, flush=True)

@@ -1,10 +1,10 @@
 """Decoding rates of seqpipe and of other libraries on the CPU, measured in the same run.
 
-    python tests/bench/cpu_decode.py [--job NAME]… [--threads 1,2] [--repeat 5] [--media DIR] [--json]
+    python benchmarks/cpu_decode.py [--job NAME]… [--threads 1,2] [--repeat 5] [--media DIR] [--json]
 
 It makes its videos (a quarter of an hour, once), has every contestant show that it reads the same frames, then runs
 them turn by turn, each in a process of its own, and prints one table of medians. It ends with 1 if a job misses its
-target. Peers that are not installed are named and left out; ``tests/bench/RESULTS.md`` says how to install
+target. Peers that are not installed are named and left out; ``benchmarks/RESULTS.md`` says how to install
 them.
 """
 
@@ -19,13 +19,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from tests.bench.jobs import RACES, Race  # noqa: E402  run as a script, the checkout is not on the path before
-from tests.bench.process_jobs import Figure, memory, startup  # noqa: E402  as above
-from tests.bench.rounds import Arena, Runs, compare_frames  # noqa: E402  as above
+from benchmarks.jobs import RACES, Race  # noqa: E402  run as a script, the checkout is not on the path before
+from benchmarks.process_jobs import Figure, memory, startup  # noqa: E402  as above
+from benchmarks.rounds import Arena, Runs, compare_frames  # noqa: E402  as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Overhead of a pipeline over its reader, and an external source of images beside DALI and torchvision.
 
-    python -m tests.bench.pipelines overhead [--device cuda:0] [--batches 60] [--rounds 5]
-    python -m tests.bench.pipelines external [--device cuda:0] [--images 512] [--batches 10] [--python NAME=PATH]...
+    python -m benchmarks.pipelines overhead [--device cuda:0] [--batches 60] [--rounds 5]
+    python -m benchmarks.pipelines external [--device cuda:0] [--images 512] [--batches 10] [--python NAME=PATH]...
 
 ``overhead``: batches of 8 clips of 16 frames, stride 4, of 340×256 H.264, from a data set, from a pipeline that gives
 its pixels and labels, and from a data set with an operator that conversions do themselves. At most four clips are of

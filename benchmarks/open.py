@@ -1,6 +1,6 @@
 """Cost of opening a video for the first time and again, on a local disk and in an object store.
 
-    python -m tests.bench.open [--folder DIR] [--minutes N] [--rounds N] [--peers DIR] [--far]
+    python -m benchmarks.open [--folder DIR] [--minutes N] [--rounds N] [--peers DIR] [--far]
 
 Videos are made with ffmpeg and kept in the folder: a film of N minutes (1080p, H.264, key frame about every 4 s) in
 MP4, Matroska, MPEG-TS and fragmented MP4, and clips of 300 frames. Each figure is the least of some rounds, contestants
@@ -48,7 +48,7 @@ Cost = tuple[float, float]
 
 def main(arguments: list[str]) -> None:
     """Measure, and print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.open", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.open", description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "seqpipe_bench_open")
     parser.add_argument("--minutes", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=5)

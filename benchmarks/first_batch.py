@@ -1,6 +1,6 @@
-"""The first batch of a dataset, in a process of its own that loads nothing else; see :mod:`tests.bench.gpu_memory`.
+"""The first batch of a dataset, in a process of its own that loads nothing else; see :mod:`benchmarks.gpu_memory`.
 
-    python -m tests.bench.first_batch DEVICE LIST SPAWNED
+    python -m benchmarks.first_batch DEVICE LIST SPAWNED
 
 ``LIST`` is a file of paths, one a line; ``SPAWNED`` the time of the monotonic clock at which the process was spawned.
 """

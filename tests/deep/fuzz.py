@@ -1,6 +1,6 @@
 """Thousands of damaged files: the only exception is SeqpipeError, nothing crashes or hangs, and frames never vary.
 
-    python -m tests.bench.fuzz [--kind videos|volumes|images|archives] [--seconds 1200 | --mutants 5000]
+    python -m tests.deep.fuzz [--kind videos|volumes|images|archives] [--seconds 1200 | --mutants 5000]
         [--device cuda] [--processes 1] [--files made|shared|all] [--match TEXT] [--first NUMBER] [--seed 0]
 
 Mutants are made of the files of ``data_scripts`` and of the shared media; each is a function of the seed and its

@@ -1,6 +1,6 @@
 """Time of the conversion kernel for a frame, and the rate at which it reads and writes memory.
 
-Run on a GPU: ``python -m tests.bench.gpu_convert``. Every launch reads and writes memory of its own, far more
+Run on a GPU: ``python -m benchmarks.gpu_convert``. Every launch reads and writes memory of its own, far more
 than the cache can hold.
 
 The last lines are about training: eight sequences of 16 frames to 224×224 float16 CHW, normalized, with one launch for
@@ -18,12 +18,12 @@ from typing import Any
 import cupy
 import numpy as np
 
+from benchmarks.ops_devices import Cuda
 from seqpipe.ops.resize.resize import _CropWindows
 from seqpipe.video.convert.output import OutputSpec, transposed
 from seqpipe.video.cuda.conversion import FRAMES
 from seqpipe.video.cuda.converter import Converters, DeviceConverter
 from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
-from tests.bench.ops_devices import Cuda
 from tests.support.pictures import frame_info, surface_format
 
 HEIGHT, WIDTH = 1080, 1920

@@ -1,4 +1,4 @@
-"""A training feed, from `.nii.gz` to augmented patches, beside MONAI's: ``python -m tests.bench.volume_feed``.
+"""A training feed, from `.nii.gz` to augmented patches, beside MONAI's: ``python -m benchmarks.volume_feed``.
 
 Volumes of 160³ int16 with labels lie on disk; after one epoch that fills the caches, epochs of batches of 2 patches of
 128³ are measured, with the probabilities of nnU-Net's recipe: seqpipe's ``volumes`` and ``recipes.nnunet``, and

@@ -1,6 +1,6 @@
 """Time to read and prepare volumes, beside other libraries.
 
-    python -m tests.bench.volumes [--job read] [--job ct] [--job cache] [--rounds 7] [--size 160x256x256]
+    python -m benchmarks.volumes [--job read] [--job ct] [--job cache] [--rounds 7] [--size 160x256x256]
 
 Prints milliseconds, medians over rounds in which the libraries take turns. ``read``: a smooth int16 volume with noise,
 as .nii.gz and .nii, in one thread. ``ct``: patches of a CT with labels on all cores, beside MONAI, with the largest
@@ -214,7 +214,7 @@ def ct_case(rounds):
 
 
 def _worker(name, folder):
-    command = [sys.executable, "-m", "tests.bench.volumes", "--case", folder, "--contestant", name]
+    command = [sys.executable, "-m", "benchmarks.volumes", "--case", folder, "--contestant", name]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

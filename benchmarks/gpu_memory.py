@@ -1,6 +1,6 @@
 """GPU memory of a dataset, beside DALI's for the same output, and the time to its first batch.
 
-    python -m tests.bench.gpu_memory [--device cuda:0] [--large VIDEO...] [--many VIDEO...] [--only NAME]...
+    python -m benchmarks.gpu_memory [--device cuda:0] [--large VIDEO...] [--many VIDEO...] [--only NAME]...
 
 Two tables. The first: batches of 8 sequences of 32 frames of 1080p, scaled to 224×224, normalized, float16, NFCHW; the
 most memory that was in use while a contestant ran, less what was in use before it began. Everything counts: context,
@@ -34,7 +34,7 @@ from . import media
 
 __all__ = ["build_indexes", "main", "run_measured"]
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[1]
 _POLL_S = 0.005
 _LIMIT_S = 400
 _BATCH, _LENGTH, _SIDE = 8, 32, 224
@@ -239,7 +239,7 @@ def _memory(options: argparse.Namespace) -> None:
         why = _left_out(name, options)
         result = None
         if not why:
-            words = ("tests.bench.gpu_memory", "--device", options.device, "--measure", name)
+            words = ("benchmarks.gpu_memory", "--device", options.device, "--measure", name)
             result, why = run_measured(options, *words, str(listed), str(options.batches))
         if result is None:
             print(f"{name} is left out: {why}", file=sys.stderr, flush=True)
@@ -270,7 +270,7 @@ def _many(options: argparse.Namespace) -> None:
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(options.folder / "bytecode")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for run in range(options.runs):
-        words = ("tests.bench.first_batch", options.device, str(listed))
+        words = ("benchmarks.first_batch", options.device, str(listed))
         result, why = run_measured(options, *words, timed=True, environment=environment)
         if result is None:
             print(f"the first batch does not come: {why}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Rate of ``seqpipe export`` to JPEG, encoded on the CPU and on the GPU; wall-clock time of the whole command.
 
-    python -m tests.bench.gpu_export --large VIDEO... [--job NAME]... [--encoder NAME]... [--folder /dev/shm/export]
+    python -m benchmarks.gpu_export --large VIDEO... [--job NAME]... [--encoder NAME]... [--folder /dev/shm/export]
 
 ``--large`` are 1080p videos of 300 frames or more; each is linked until there are 16 of them. Every encoder runs in a
 process of its own, once to warm up and once that counts, with all indexes cached. Files are written to ``--folder``,
@@ -21,7 +21,7 @@ from pathlib import Path
 __all__ = ["main"]
 
 _FRAMES, _FILES = 300, 16
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[1]
 
 # for each job: what it is called in the table, how many files, and options
 JOBS = {
@@ -72,7 +72,7 @@ def _measure(job: str, encoder: str, options: argparse.Namespace) -> None:
 
 def _run(job: str, encoder: str) -> dict[str, float] | str:
     """Measure in a process of its own; returns the figures, or the reason of a failure."""
-    command = [sys.executable, "-m", "tests.bench.gpu_export", *sys.argv[1:], "--measure", job, encoder]
+    command = [sys.executable, "-m", "benchmarks.gpu_export", *sys.argv[1:], "--measure", job, encoder]
     try:
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=180)
     except subprocess.TimeoutExpired:

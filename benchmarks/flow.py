@@ -1,6 +1,6 @@
 """Rates of optical flow: the GPU's engine against its own limit, decoding with flow, and DIS on the CPU's cores.
 
-    python -m tests.bench.flow [--job resident] [--job decode] [--job cpu] [--video FILM…] [--seconds 6] [--dali PYTHON]
+    python -m benchmarks.flow [--job resident] [--job decode] [--job cpu] [--video FILM…] [--seconds 6] [--dali PYTHON]
 
 Without ``--job`` all of them that this machine can do. ``resident``: 1080p frames in the GPU's memory, grid 4, by the
 operator and by the engine alone in the same run. ``decode``: a 1080p file from its packets to flow; rates are those
@@ -39,7 +39,7 @@ _FILES = (
     8  # sequences of a batch; of as many files they are decoded side by side: one for each engine, and one
 )
 _PASSES = 3  # over each file in an epoch
-_FOLDER = Path(__file__).resolve().parents[2] / ".media" / "bench"
+_FOLDER = Path(__file__).resolve().parents[1] / ".media" / "bench"
 
 
 def _frames(count: int, channels: int = 1) -> Any:
@@ -150,7 +150,7 @@ def _decode(options: argparse.Namespace) -> list[str]:
         command = [
             options.dali,
             "-m",
-            "tests.bench.flow",
+            "benchmarks.flow",
             "--peer",
             "--seconds",
             str(options.seconds),

@@ -1,6 +1,6 @@
 """JPEG encoding of frames in GPU memory: by the CPU's cores, and by nvImageCodec on the GPU.
 
-    python -m tests.bench.gpu_jpeg [--frames 512] [--quality 90]
+    python -m benchmarks.gpu_jpeg [--frames 512] [--quality 90]
 
 Frames are 1080p, RGB, in the GPU's memory, a moving gradient with noise; a result is the bytes of a file in main
 memory. The cores get their frames by a copy for each, as export does it.

@@ -1,6 +1,6 @@
 """Share of a training's time spent on waiting for clips: r3d_18 fed by seqpipe and by its peers.
 
-    python -m tests.bench.training [--videos VIDEO... | --large] [--device cuda:0] [--limit 120] [--only NAME]...
+    python -m benchmarks.training [--videos VIDEO... | --large] [--device cuda:0] [--limit 120] [--only NAME]...
 
 A step is forward, backward and SGD for 32 clips of 16 frames, stride 4, at 112×112: torchvision's r3d_18 in bf16 with
 channels last or first, whichever is faster; on the CPU a tiny network and 4 clips. Each contestant is a process of its
@@ -47,7 +47,7 @@ __all__ = ["main"]
 
 _FRAMES, _STRIDE, _SIDE, _LENGTH = 16, 4, 112, 300
 _FILES, _CLASSES = 320, 400
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[1]
 _GRACE_S = 15  # for a process to write its stacks
 _STAGE = "stage:"
 _BEGIN = time.perf_counter()
@@ -351,7 +351,7 @@ def _compare(names: Iterable[str], paths: list[str], device: str, options: argpa
     for name in names:
         words = ["--measure", name, "--device", device, "--seconds", str(options.seconds)]
         words += ["--limit", str(options.limit), *channels]
-        command = [sys.executable, "-m", "tests.bench.training", *words]
+        command = [sys.executable, "-m", "benchmarks.training", *words]
         log = options.folder / f"training_{re.sub('[^a-z0-9]+', '_', name.lower())}.log"
         result, why = run_limited(command, json.dumps(paths), options.limit + _GRACE_S, log)
         if result is None:

@@ -37,7 +37,7 @@ Picture = NDArray[np.uint8]
 _LARGE, _SMALL, _TINY = (1920, 1080), (340, 256), (128, 96)
 _INSET = {_LARGE: (192, 128), _SMALL: (96, 64)}
 _HOUR_S = 3600
-_MEDIA = Path(os.environ.get("SEQPIPE_MEDIA", Path(__file__).resolve().parents[3] / "shared" / "media"))
+_MEDIA = Path(os.environ.get("SEQPIPE_MEDIA", Path(__file__).resolve().parents[2] / "shared" / "media"))
 _FILMS = {_SMALL: "video/codec/vp8_tears_of_steel_70s.webm", _LARGE: "video/codec/h264_1080p50.mov"}
 
 

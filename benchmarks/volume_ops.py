@@ -1,4 +1,4 @@
-"""Operators on volumes beside torch, MONAI and TorchIO, in one run: ``python -m tests.bench.volume_ops``.
+"""Operators on volumes beside torch, MONAI and TorchIO, in one run: ``python -m benchmarks.volume_ops``.
 
 ``--device cuda`` measures a GPU. Prints a table of medians in milliseconds. On the CPU 2 volumes of 160³ float32; on a
 GPU 8 of them. Then the recipe of nnU-Net, batch 2 of 128³ with labels, with its own probabilities and with all of them

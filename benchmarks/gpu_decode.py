@@ -1,6 +1,6 @@
 """Throughput of sequences decoded to GPU memory, by seqpipe and its peers on the same files in the same run.
 
-    python -m tests.bench.gpu_decode --large VIDEO --small VIDEO... [--job NAME]... [--only NAME]... [--share 0.5]
+    python -m benchmarks.gpu_decode --large VIDEO --small VIDEO... [--job NAME]... [--only NAME]... [--share 0.5]
 
 ``--large`` is a 1080p video, ``--small`` some of 340×256, all of 300 frames or more; each is copied until there are
 enough distinct files. Every contestant runs in a process of its own, once to warm up and once that counts, with all
@@ -30,7 +30,7 @@ import numpy as np
 __all__ = ["main"]
 
 _FRAMES = 300
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ def _run(name: str, job: str, folder: Path, count: int) -> tuple[dict[str, float
     command = [
         sys.executable,
         "-m",
-        "tests.bench.gpu_decode",
+        "benchmarks.gpu_decode",
         "--measure",
         name,
         job,

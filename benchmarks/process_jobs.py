@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from tests.bench import media
-from tests.bench.rounds import ROOT
+from benchmarks import media
+from benchmarks.rounds import ROOT
 
 __all__ = ["Figure", "memory", "startup"]
 

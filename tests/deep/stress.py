@@ -1,6 +1,6 @@
 """A hundred thousand requests of every kind, without a wrong frame, an error, or growing memory.
 
-    python -m tests.bench.stress [--requests 100000] [--files 80] [--device cuda] [--decode auto] [--seconds LIMIT]
+    python -m tests.deep.stress [--requests 100000] [--files 80] [--device cuda] [--decode auto] [--seconds LIMIT]
 
 Random, strided, repeated and backward requests over the made files of ``data_scripts``, all codecs and sizes mixed,
 through engines, readers and datasets, from many threads of some processes at once. What each of these askers asks for

@@ -1,0 +1,1 @@
+"""Figures of speed and memory, beside other libraries; each module is a command: ``python -m benchmarks.NAME``."""
