@@ -32,7 +32,6 @@ def _bytes(name, data):
 OTHERS = {
     "mif": (_bytes("a.mif", b"mrtrix image\ndim: 3,4,5\n"), "MRtrix", "mrconvert"),
     "mat": (_bytes("a.mat", b"MATLAB 5.0 MAT-file, Platform"), "MATLAB", "loadmat"),
-    "vti": (_bytes("a.vti", b"<VTKFile type='ImageData'>"), "VTK file of XML", "ParaView"),
     "zst": (_bytes("a.nii.zst", b"\x28\xb5\x2f\xfd" + bytes(99)), "zstd", "Unpack"),
     "json.gz": (_bytes("a.json.gz", gzip.compress(b"{}")), "gzip", "Unpack"),
     "json.bz2": (_bytes("a.json.bz2", bz2.compress(b"{}")), "bzip2", "Unpack"),

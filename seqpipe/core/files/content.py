@@ -37,7 +37,6 @@ OTHER_VOLUMES: Final = {
     "mif": ("an MRtrix image", "Convert it: mrconvert volume.mif volume.nii.gz"),
     "interfile": ("an Interfile header", "Convert it to NIfTI or MetaImage with the tool that wrote it"),
     "matlab": ("a MATLAB file", _ARRAY.format("scipy.io.loadmat")),
-    "vti": ("a VTK file of XML", "Write it as legacy VTK, or as MetaImage, with ParaView or vtk"),
     **{
         name: (f"{article} {name} stream that does not hold a volume that is known", _UNKNOWN)
         for article, name in (("a", "gzip"), ("a", "bzip2"), ("an", "xz"))
@@ -59,6 +58,7 @@ VOLUME_KINDS: Final = {
     "hdf5": "an HDF5 file, such as .h5, MINC 2 or NetCDF 4",
     "netcdf": "a NetCDF file, such as MINC 1",
     "vtk": "a VTK file",
+    "vti": "a VTK file of XML",
     "gipl": "a GIPL volume",
     "mrc": "an MRC map",
     "parrec": "a Philips PAR header",
@@ -81,8 +81,6 @@ _MAGIC: Final = {
     b"\x89HDF\r\n\x1a\n": "hdf5",
     **dict.fromkeys((b"CDF\1", b"CDF\2", b"CDF\5"), "netcdf"),
     b"# vtk DataFile": "vtk",
-    b"<VTKFile": "vti",
-    b'<?xml version="1.0"?>\n<VTKFile': "vti",
     b"mrtrix image": "mif",
     b"# === DATA DESCRIPTION FILE": "parrec",
     b"MATRIX7": "ecat",
@@ -92,6 +90,7 @@ _MAGIC: Final = {
     b"\x28\xb5\x2f\xfd": "packed",
 }
 _META_KEY: Final = re.compile(rb"\s*(?:ObjectType|NDims|ObjectSubType|Comment|TransformType)[ \t]*=")
+_VTK_XML: Final = re.compile(rb"\s*(?:<\?xml[^>]{0,200}>)?\s*(?:<!--.{0,500}?-->\s*)?<VTKFile\b", re.DOTALL)
 _GIPL: Final = (b"\xef\xff\xe9\xb0", b"\x2a\xe3\x89\xb8")
 _MGH_TYPES: Final = (0, 1, 3, 4)
 _VRS: Final = frozenset(
@@ -165,6 +164,8 @@ def volume_kind(head: bytes) -> str | None:
         return "npz" if name.endswith(b".npy") else "torch" if name.endswith(b"/data.pkl") else "zip"
     if _META_KEY.match(head):
         return "metaimage"
+    if _VTK_XML.match(head):
+        return "vti"
     return _kind_without_magic(head)
 
 

@@ -36,13 +36,14 @@ _OPENERS: Final = {
     "hdf5": ("array_files", "open_hdf5"),
     "b2nd": ("array_files", "open_blosc2"),
     "torch": ("array_files", "open_torch"),
+    "vti": ("vti", "open_vti"),
     "netcdf": ("by_library", "open_minc1"),
     **dict.fromkeys(("afni", "ecat", "parrec"), ("by_library", "open_by_nibabel")),
     **dict.fromkeys(("gipl", "mrc", "vtk"), ("by_library", "open_by_simpleitk")),
 }
 _READ_PACKED: Final = ("nifti", "npy", "mgh", "analyze")
 """Formats whose readers unpack a compressed stream themselves, only as far as needed."""
-_WITH_KEYS: Final = ("npz", "hdf5", "torch", "dicom")
+_WITH_KEYS: Final = ("npz", "hdf5", "torch", "dicom", "vti")
 _KEY_MARK: Final = "::"
 _WITHOUT_MAGIC: Final = ("cdg", "h261", "h263", "m4v", "mjpeg", "mpegvideo", "tty", "vc1")
 """Formats of FFmpeg that it may take other data for, such as zeros."""
@@ -78,7 +79,7 @@ def open_volume(
         origin: a file of a volume format; a folder with one DICOM series, a Zarr array or images; or a list of DICOM
             files or images; or :class:`LabelFiles`. ``file.h5::/path`` stands for the file and the key.
         series: for DICOM, the SeriesInstanceUID where there are several.
-        key: for NPZ, HDF5, files of torch and Zarr, the name of the array; for ZIP archives, that of the file.
+        key: for NPZ, HDF5, VTI, files of torch and Zarr, the name of the array; for ZIP archives, that of the file.
     """
     if isinstance(origin, (Mapping, LabelFiles)):
         from .structures import open_labels
@@ -155,8 +156,8 @@ def stamp_of(origin: Any, volume: VolumeSource) -> list[Any] | None:
 def not_a_volume(source: Source, start: Start, kind: str | None) -> UnreadableSourceError:
     """Return the error for a file that is not of a volume format, or of one that is not read."""
     allowed = (
-        "NIfTI, DICOM, NRRD, MetaImage, MGH, ANALYZE, MINC, HDF5, Zarr, Blosc2, NPY, NPZ, torch, TIFF, VTK, GIPL, MRC, "
-        "AFNI, PAR/REC, ECAT, ZIP archives of one, and folders of DICOM files or images"
+        "NIfTI, DICOM, NRRD, MetaImage, MGH, ANALYZE, MINC, HDF5, Zarr, Blosc2, NPY, NPZ, torch, TIFF, VTK, VTI, GIPL, "
+        "MRC, AFNI, PAR/REC, ECAT, ZIP archives of one, and folders of DICOM files or images"
     )
     likely = likely_kind(start.raw, source.name)
     if kind in OTHER_VOLUMES and not (kind == packing_of(start.raw) and likely not in (kind, None)):
