@@ -60,6 +60,42 @@ def test_a_source_is_compiled_once(load, tmp_path: Path, monkeypatch: pytest.Mon
     assert [path.suffix for path in (tmp_path / "native").iterdir()] == [".so"]
 
 
+@needs_compiler
+@pytest.mark.parametrize("damage", [None, "cut", "of another source"])
+def test_the_library_of_a_wheel_is_loaded_if_it_is_whole_and_of_this_source(
+    damage: str | None, load, tmp_path, monkeypatch
+) -> None:
+    """Whoever owns it: the wheel's Python is loaded from there as well."""
+    folder = tmp_path / "wheel"
+    monkeypatch.setattr(native, "SHIPPED", folder)
+    shipped = native.compile_library(*SOURCE, folder)
+    if damage == "cut":
+        shipped.write_bytes(shipped.read_bytes()[:-1])
+    elif damage:
+        shipped.rename(shipped.with_name(f"feeder-0123456789abcdef-{os.uname().machine}.so"))
+    shipped.parent.chmod(0o777)
+    monkeypatch.setenv(native.COMPILER, "")
+    library = load(*SOURCE)
+    assert library is None if damage else library._name == str(shipped)
+    assert not list(tmp_path.glob("native/*"))
+
+
+@needs_compiler
+def test_all_sources_that_become_libraries_are_compiled_for_a_wheel(tmp_path) -> None:
+    """Those that others include are part of these; a program of the CI loads each from the wheel."""
+    root = Path(native.__file__).parents[1]
+    assert {path.name for path in native.library_sources(root)} >= {"philox.c", "gather_f32.c", "fused_run.c"}
+    assert not {path.name for path in native.library_sources(root)} & {
+        "gather.c",
+        "gather_axes.c",
+        "feeder.c",
+    }
+    (tmp_path / "one.c").write_text('#include "two.c"\n')
+    (tmp_path / "two.c").write_text("int seqpipe_two(void) { return 2; }\n")
+    (library,) = native.compile_all(tmp_path, tmp_path / "made")
+    assert ctypes.CDLL(str(library)).seqpipe_two() == 2
+
+
 @pytest.mark.parametrize(
     ("compiler", "said"), [("", "no C compiler"), ("no-such-compiler", "no C compiler"), ("false", "")]
 )

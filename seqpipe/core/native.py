@@ -1,9 +1,10 @@
-"""C helpers, compiled by the system's compiler on first use and cached on disk.
+"""C helpers, compiled when the wheel is built, else by the system's compiler on first use and cached on disk.
 
-Every C function has an equivalent in Python, slower and with equal results, for machines without a compiler.
+Every C function has an equivalent in Python, slower and with equal results, for machines that have neither.
 
-A library runs with the rights of the process that loads it. A cached library is loaded only if this user or root owns
-it, nobody else can write to its folder, and it ends with the checksum of its bytes, which shows that it is complete.
+A library runs with the rights of the process that loads it. One of the wheel is trusted as the package's code is. A
+cached one is loaded only if this user or root owns it and nobody else can write to its folder. Each ends with the
+checksum of its bytes, which shows that it is complete, and its name holds that of its source.
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .whole_file import write_durably
 
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
 __all__ = [
     "COMPILER",
+    "SHIPPED",
     "buffer_of",
+    "compile_all",
     "compile_library",
     "compiler",
+    "library_sources",
     "load_functions",
     "load_native",
     "native_directory",
@@ -36,7 +43,10 @@ __all__ = [
 ]
 
 COMPILER = "SEQPIPE_CC"
-"""The environment variable that names the compiler; set it to "" to use the Python equivalents."""
+"""The environment variable that names the compiler; with "" nothing is compiled."""
+
+SHIPPED = Path(__file__).with_name("compiled")
+"""Where the libraries of a wheel lie; a checkout and a wheel built without a compiler have none."""
 
 # no fused multiply-add: results must equal those of Python
 _FLAGS = ("-O2", "-ffp-contract=off", "-shared", "-fPIC")
@@ -70,8 +80,11 @@ def native_directory() -> Path:
 
 @cache
 def load_native(package: str, name: str) -> ctypes.CDLL | None:
-    """Compile and load a C source; return None, and log why, if that fails."""
+    """Load a C source's library, from the wheel or compiled; return None, and log why, if that fails."""
     try:
+        shipped = SHIPPED / _library_name(name, source_text(package, name))
+        if _is_complete(shipped):
+            return ctypes.CDLL(str(shipped))
         directory = native_directory()
         if _is_private(directory):
             return ctypes.CDLL(str(compile_library(package, name, directory)))
@@ -102,12 +115,35 @@ def load_functions(
 
 def compile_library(package: str, name: str, directory: Path) -> Path:
     """Return the path of a C source's library, compiled unless the directory holds an intact one."""
-    source = source_text(package, name).encode()
-    digest = hashlib.sha256(source + repr(_FLAGS).encode()).hexdigest()[:16]
-    library = directory / f"{Path(name).stem}-{digest}-{platform.machine()}.so"
+    source = source_text(package, name)
+    library = directory / _library_name(name, source)
     if not _is_trusted(library):
         _compile(source, library)
     return library
+
+
+def compile_all(root: Path, directory: Path) -> list[Path]:
+    """Compile every C source below the folder ``root`` that no other includes; return the libraries' paths."""
+    libraries = []
+    for path in library_sources(root):
+        source = _expanded(path.parent, path.name)
+        libraries.append(directory / _library_name(path.name, source))
+        _compile(source, libraries[-1])
+    return libraries
+
+
+def library_sources(root: Path) -> list[Path]:
+    """Return the C sources below a folder that become libraries: those that no other includes."""
+    sources = sorted(root.rglob("*.c"))
+    included = {
+        path.with_name(name) for path in sources for name in _INCLUDE.findall(path.read_text("utf-8"))
+    }
+    return [path for path in sources if path not in included]
+
+
+def _library_name(name: str, source: str) -> str:
+    digest = hashlib.sha256(source.encode() + repr(_FLAGS).encode()).hexdigest()[:16]
+    return f"{Path(name).stem}-{digest}-{platform.machine()}.so"
 
 
 def _is_private(directory: Path) -> bool:
@@ -134,10 +170,16 @@ def _is_trusted(library: Path) -> bool:
     except OSError:
         return False
     with os.fdopen(descriptor, "rb") as file:
-        return (
-            _is_safe(os.fstat(descriptor))
-            and _with_checksum((data := file.read())[:-_CHECKSUM_BYTES]) == data
-        )
+        return _is_safe(os.fstat(descriptor)) and _ends_with_checksum(file.read())
+
+
+def _is_complete(library: Path) -> bool:
+    """Return whether a library exists and is complete."""
+    return library.is_file() and _ends_with_checksum(library.read_bytes())
+
+
+def _ends_with_checksum(data: bytes) -> bool:
+    return _with_checksum(data[:-_CHECKSUM_BYTES]) == data
 
 
 def _with_checksum(code: bytes) -> bytes:
@@ -148,7 +190,7 @@ def _with_checksum(code: bytes) -> bytes:
 _CHECKSUM_BYTES = len(_with_checksum(b""))
 
 
-def _compile(source: bytes, library: Path) -> None:
+def _compile(source: str, library: Path) -> None:
     path = compiler()
     if path is None:
         raise FileNotFoundError(f"no C compiler; install gcc, or name one in {COMPILER}")
@@ -159,7 +201,9 @@ def _compile(source: bytes, library: Path) -> None:
         built = Path(private, library.name)
         command = [path, *_FLAGS, "-o", str(built), "-x", "c", "-", *_LIBRARIES]
         try:
-            subprocess.run(command, input=source, check=True, capture_output=True, timeout=_TIMEOUT_S)
+            subprocess.run(
+                command, input=source.encode(), check=True, capture_output=True, timeout=_TIMEOUT_S
+            )
         except subprocess.SubprocessError as error:
             said = (getattr(error, "stderr", None) or b"").decode(errors="replace")
             raise OSError(f"{path} fails: {said or error}") from error
@@ -175,5 +219,9 @@ def source_text(package: str, name: str, folder: str = "") -> str:
         resources,  # not at the top: its import is slow, and compiled kernels need none of it
     )
 
-    text = resources.files(package).joinpath(folder, name).read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda match: source_text(package, match[1], folder), text)
+    return _expanded(resources.files(package).joinpath(folder), name)
+
+
+def _expanded(folder: Traversable, name: str) -> str:
+    text = folder.joinpath(name).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda match: _expanded(folder, match[1]), text)

@@ -121,8 +121,10 @@ def _part(name: str, use: str, *extras: str) -> Finding:
 
 
 def _compiler() -> Finding:
-    from ...core.native import COMPILER, compiler
+    from ...core.native import COMPILER, SHIPPED, compiler
 
+    if SHIPPED.is_dir():
+        return Finding("C compiler", "not needed: the C sources came compiled")
     path = compiler()
     if path is not None:
         return Finding("C compiler", path)
