@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from collections.abc import Sequence as Seq
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from ...array import Array
-from ..memory import host_array
+from ...core.limits import main_memory_bytes
+from ...errors import DeviceMemoryError
 from ..probe.info import StreamInfo
 from .color import resolve
 from .converter import Converter, StreamConverter
 from .output import OutputSpec
 from .surface import AnySurface, ConversionScratch
 
-__all__ = ["ConverterCache", "HostPainter", "Painter", "Targets", "converter_key"]
+__all__ = ["ConverterCache", "HostPainter", "Painter", "Targets", "converter_key", "host_array"]
 
 Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
 """(converter, target) pairs by frame number; a target is a frame of an array, or its address."""
 
 _CACHED_CONVERTERS = 64
-
+# Smaller arrays are allocated without comparing their size with the system's memory.
+_CHECKED_FROM_BYTES: Final = 1 << 28
 
 ConverterT = TypeVar("ConverterT", bound=StreamConverter)
 
@@ -84,6 +87,21 @@ class Painter(Protocol):
 
     def finish(self) -> None:
         """Wait until all frames are converted."""
+
+
+def host_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Allocate an uninitialized array in main memory."""
+    size = math.prod(shape) * dtype.itemsize
+    if size < _CHECKED_FROM_BYTES or size <= main_memory_bytes():
+        try:
+            return np.empty(shape, dtype)
+        except MemoryError:  # the process has a limit of its own (ulimit)
+            pass
+    raise DeviceMemoryError(
+        f"an array {shape} {dtype} of {size / 2**30:.3g} GiB does not fit into main memory",
+        allowed=f"{main_memory_bytes() / 2**30:.3g} GiB in total",
+        advice="Ask for less at once: smaller batches, shorter sequences or smaller frames",
+    )
 
 
 class HostPainter:

@@ -22,12 +22,11 @@ from ...core.closing import Closing
 from ...core.workers import CLOSED_MEANWHILE, OPENCV, InterruptibleFuture, Workers
 from ...errors import BackendError, SeqpipeError
 from ...sequence import Sequence
-from ..convert.paint import HostPainter, Painter, Targets
+from ..convert.paint import HostPainter, Painter, Targets, host_array
 from ..decode.kinds import IndexMismatchError
 from ..decode.pool import DecoderPool
 from ..device import DecodeChoice, Device
 from ..index.open import IndexOptions, Library
-from ..memory import host_array
 from ..plan.plan import Job, JobQueue, PlannedVideo, cut_jobs
 from ..plan.request import Outcomes, Request, assemble, check_memory
 from .backend import DecodeBackend, ReaderContext
