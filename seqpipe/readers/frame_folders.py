@@ -30,7 +30,7 @@ from ..video.convert.paint import host_array
 from ..video.convert.surface import Surface, surface_format
 from ..video.engine.engine import Engine, PendingRead, available_cores
 from ..video.packet_index import Facts
-from ..video.plan.request import Outcomes, Request, check_memory
+from ..video.plan import Outcomes, Request, check_memory
 from ..video.probe.info import StreamInfo
 from .entry import Entry, Listing
 from .files import list_files

@@ -36,8 +36,15 @@ from .engine.fill import fill
 from .index.cache import Learned
 from .index.open import cached_index, open_index, reindexed
 from .packet_index import PacketIndex
-from .plan.plan import PlannedVideo, make_plan
-from .plan.request import check_frame_number, check_frame_numbers, check_time_s, lost_error, resolve_slice
+from .plan import (
+    PlannedVideo,
+    check_frame_number,
+    check_frame_numbers,
+    check_time_s,
+    lost_error,
+    make_plan,
+    resolve_slice,
+)
 from .probe.info import StreamInfo
 from .source.blocks import CountedSource
 from .source.source import Origin, open_source

@@ -30,8 +30,7 @@ from seqpipe.video.engine.child_memory import BufferAllocator, FrameMemory
 from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.plan import PlannedVideo
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import PlannedVideo, Request
 from seqpipe.video.source.source import open_source
 from tests.support.deep import deep_but
 from tests.support.media import ROOT, made, names

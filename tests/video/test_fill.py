@@ -19,7 +19,7 @@ from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend, ReaderContext
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from seqpipe.video.reader import VideoReader
 from tests.support.decoders import count_packets
 from tests.support.media import entry, made

@@ -17,7 +17,7 @@ from ...errors import SourceError
 from ..bitstream.kind import UNKNOWN, Leading, PacketKind, droppable
 from ..bitstream.select import classifier, highest_temporal_layer
 from ..packet_index import PacketIndex, PacketTable
-from ..plan.plan import start_packets
+from ..plan import start_packets
 from .packets import PacketReader
 
 __all__ = [

@@ -17,7 +17,7 @@ from ..convert.paint import Painter, Targets
 from ..convert.surface import AnySurface
 from ..decode.packets import Decoders, PacketReader
 from ..decode.run import Lost
-from ..plan.plan import Job, PlannedVideo
+from ..plan import Job, PlannedVideo
 
 __all__ = [
     "PROCESSES",

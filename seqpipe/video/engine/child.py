@@ -23,7 +23,7 @@ from ..decode.packets import open_packets
 from ..decode.pool import DecoderPool
 from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
-from ..plan.plan import PlannedVideo
+from ..plan import PlannedVideo
 from ..source.source import open_source
 from .child_memory import BufferAllocator, FrameBuffer, SharedFrame
 

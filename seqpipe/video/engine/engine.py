@@ -27,8 +27,7 @@ from ..decode.kinds import IndexMismatchError
 from ..decode.pool import DecoderPool
 from ..device import DecodeChoice, Device
 from ..index.open import IndexOptions, Library
-from ..plan.plan import Job, JobQueue, PlannedVideo, cut_jobs
-from ..plan.request import Outcomes, Request, assemble, check_memory
+from ..plan import Job, JobQueue, Outcomes, PlannedVideo, Request, assemble, check_memory, cut_jobs
 from .backend import DecodeBackend, ReaderContext
 from .backend import processes as default_processes
 from .fill import fill

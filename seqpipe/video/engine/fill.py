@@ -14,7 +14,7 @@ from ..convert.paint import Painter, Targets
 from ..convert.surface import AnySurface
 from ..decode.packets import Decoders, PacketReader, open_packets
 from ..decode.run import Decoding, Lost
-from ..plan.plan import PlannedVideo
+from ..plan import PlannedVideo
 from .backend import DecodeBackend, Helpers
 
 __all__ = ["Count", "fill"]

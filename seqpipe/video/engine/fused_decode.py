@@ -21,7 +21,7 @@ from ..decode.packets import PacketReader
 from ..nvdec.decoder import NvdecDecoder, NvdecDecoders
 from ..nvdec.feeder import PendingFrames
 from ..nvdec.hardware import Painting
-from ..plan.plan import PlannedVideo, Segment, make_plan, tracked, undecodable
+from ..plan import PlannedVideo, Segment, make_plan, tracked, undecodable
 
 __all__ = ["FusedDecoder"]
 

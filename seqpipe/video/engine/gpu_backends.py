@@ -20,7 +20,7 @@ from ..decode.pool import DecoderPool
 from ..device import DecodeChoice
 from ..nvdec.caps import engines, exact_refusal
 from ..nvdec.decoder import NvdecDecoders, NvdecPool
-from ..plan.plan import Job
+from ..plan import Job
 from ..probe.info import StreamInfo
 from .backend import DecodeBackend, ReaderContext
 from .children import Children, children

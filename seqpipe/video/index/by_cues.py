@@ -18,7 +18,7 @@ import numpy as np
 from ...array import IntArray
 from ...sampling.clock import frames_at
 from ..decode.kinds import IndexMismatchError
-from ..plan.plan import PlannedVideo
+from ..plan import PlannedVideo
 from ..probe.info import StreamInfo
 from ..source.blocks import Blocks
 from ..source.source import Source

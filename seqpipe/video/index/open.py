@@ -20,7 +20,7 @@ from ..decode.packets import open_packets
 from ..decode.pool import DecoderPool
 from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
-from ..plan.plan import PlannedVideo, damaged_by
+from ..plan import PlannedVideo, damaged_by
 from ..probe.info import StreamInfo
 from ..probe.probe import with_source
 from ..probe.recognize import parsing

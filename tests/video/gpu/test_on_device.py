@@ -10,7 +10,7 @@ from seqpipe.errors import BackendError, DamagedSourceError, SeqpipeError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
 from seqpipe.video.engine.engine import engine_for
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from tests.support import ffmpeg
 from tests.support.access import indexed, shared_names
 from tests.support.datasets import clips, images
