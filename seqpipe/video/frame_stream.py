@@ -43,8 +43,8 @@ from .byte_streams import (
     source_name,
     stalled,
 )
+from .convert.converter import HostPainter
 from .convert.output import OutputSpec
-from .convert.paint import HostPainter
 from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
 from .decode.kinds import read_kind

@@ -24,8 +24,8 @@ from ..errors import BackendError, DamagedSourceError, ParameterError
 from ..sampling.clock import EQUAL_S, frames_at
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
+from .convert.converter import Painter, Targets
 from .convert.output import OutputSpec, check_output
-from .convert.paint import Painter, Targets
 from .convert.surface import AnySurface
 from .decode.kinds import IndexMismatchError
 from .decode.packets import PacketReader, open_packets

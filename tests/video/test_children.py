@@ -19,7 +19,7 @@ import pytest
 
 from data_scripts.frame_code import find, read
 from seqpipe.errors import BackendError, ParameterError, SeqpipeError, SourceError
-from seqpipe.video.convert.paint import HostPainter
+from seqpipe.video.convert.converter import HostPainter
 from seqpipe.video.convert.surface import Surface, surface_format
 from seqpipe.video.decode.packets import open_packets
 from seqpipe.video.decode.pool import DecoderPool

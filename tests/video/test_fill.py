@@ -12,7 +12,7 @@ from data_scripts.frame_code import read
 from seqpipe.errors import BackendError, DamagedSourceError, SourceError
 from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
-from seqpipe.video.convert.paint import HostPainter
+from seqpipe.video.convert.converter import HostPainter
 from seqpipe.video.decode.cpu import CpuDecoder
 from seqpipe.video.decode.packets import DecodeError, DecodeResult
 from seqpipe.video.decode.pool import DecoderPool

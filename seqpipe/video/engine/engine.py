@@ -22,7 +22,7 @@ from ...core.closing import Closing
 from ...core.workers import CLOSED_MEANWHILE, OPENCV, InterruptibleFuture, Workers
 from ...errors import BackendError, SeqpipeError
 from ...sequence import Sequence
-from ..convert.paint import HostPainter, Painter, Targets, host_array
+from ..convert.converter import HostPainter, Painter, Targets, host_array
 from ..decode.kinds import IndexMismatchError
 from ..decode.pool import DecoderPool
 from ..device import DecodeChoice, Device

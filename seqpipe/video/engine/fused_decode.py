@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..convert.paint import Targets
+from ..convert.converter import Targets
 from ..cuda.converter import DeviceConverter
 from ..decode.kinds import HeldPackets, learn
 from ..decode.packets import PacketReader
