@@ -22,8 +22,8 @@ import seqpipe
 from seqpipe.array import IntArray
 from seqpipe.video.convert import paint
 from seqpipe.video.convert.surface import Surface
+from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.decode.packets import OffsetPackets, open_packets
-from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
 from seqpipe.video.index.open import open_index
 from seqpipe.video.packet_index import PacketIndex

@@ -21,8 +21,8 @@ from data_scripts.frame_code import find, read
 from seqpipe.errors import BackendError, ParameterError, SeqpipeError, SourceError
 from seqpipe.video.convert.converter import HostPainter
 from seqpipe.video.convert.surface import Surface, surface_format
+from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.decode.packets import open_packets
-from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
 from seqpipe.video.engine import child_memory, children
 from seqpipe.video.engine.backend import PROCESSES, DecodeBackend, processes

@@ -13,9 +13,8 @@ from seqpipe.errors import BackendError, DamagedSourceError, SourceError
 from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
 from seqpipe.video.convert.converter import HostPainter
-from seqpipe.video.decode.cpu import CpuDecoder
+from seqpipe.video.decode.cpu import CpuDecoder, DecoderPool
 from seqpipe.video.decode.packets import DecodeError, DecodeResult
-from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend, ReaderContext
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index

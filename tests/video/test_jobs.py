@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from data_scripts.frame_code import read
 from seqpipe.video.convert.converter import HostPainter
-from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
