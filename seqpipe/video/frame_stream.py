@@ -47,8 +47,7 @@ from .convert.converter import HostPainter
 from .convert.output import OutputSpec
 from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
-from .decode.kinds import read_kind
-from .decode.packets import DecodeError, DecodeResult, FedPacket
+from .decode.packets import DecodeError, DecodeResult, FedPacket, read_kind
 from .index.order import DEFAULT_RATE, frame_step
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.info import StreamInfo

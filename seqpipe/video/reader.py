@@ -27,8 +27,7 @@ from ..sequence import Sequence
 from .convert.converter import Painter, Targets
 from .convert.output import OutputSpec, check_output
 from .convert.surface import AnySurface
-from .decode.kinds import IndexMismatchError
-from .decode.packets import PacketReader, open_packets
+from .decode.packets import IndexMismatchError, PacketReader, open_packets
 from .decode.run import Decoding, Lost
 from .device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
 from .engine.engine import available_cores, reader_context

@@ -1,4 +1,4 @@
-"""CPU conversion of surfaces to pixels, and painters, which write converted frames into the sequences that request them.
+"""CPU conversion of surfaces to pixels, and painters, which write converted frames into the requested sequences.
 
 A surface is cropped, its planes are scaled or upsampled to one grid as code values, and the color matrix is applied
 last, at the final size.

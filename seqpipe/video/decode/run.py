@@ -18,8 +18,18 @@ from ..convert.surface import AnySurface
 from ..packet_index import PacketIndex, PacketTable
 from ..plan import Segment, damaged_by, make_plan, tracked, undecodable
 from .cpu import is_inherited
-from .kinds import HeldPackets, learn, parts
-from .packets import DecodedFrame, DecodeError, DecodeResult, Decoders, FedPacket, PacketDecoder, PacketReader
+from .packets import (
+    DecodedFrame,
+    DecodeError,
+    DecodeResult,
+    Decoders,
+    FedPacket,
+    HeldPackets,
+    PacketDecoder,
+    PacketReader,
+    learn,
+    parts,
+)
 
 __all__ = ["Decoding", "Lost"]
 

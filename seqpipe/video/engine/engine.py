@@ -24,7 +24,7 @@ from ...errors import BackendError, SeqpipeError
 from ...sequence import Sequence
 from ..convert.converter import HostPainter, Painter, Targets, host_array
 from ..decode.cpu import DecoderPool
-from ..decode.kinds import IndexMismatchError
+from ..decode.packets import IndexMismatchError
 from ..device import DecodeChoice, Device
 from ..index.open import IndexOptions, Library
 from ..plan import Job, JobQueue, Outcomes, PlannedVideo, Request, assemble, check_memory, cut_jobs

@@ -16,8 +16,7 @@ import numpy as np
 
 from ..convert.converter import Targets
 from ..cuda.converter import DeviceConverter
-from ..decode.kinds import HeldPackets, learn
-from ..decode.packets import PacketReader
+from ..decode.packets import HeldPackets, PacketReader, learn
 from ..nvdec.decoder import NvdecDecoder, NvdecDecoders
 from ..nvdec.feeder import PendingFrames
 from ..nvdec.hardware import Painting

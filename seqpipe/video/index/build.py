@@ -17,7 +17,7 @@ from ...array import BoolArray, IntArray
 from ..bitstream.kind import Leading, PacketKind, droppable
 from ..bitstream.parameter_sets import ParameterSets, encoder_version, with_version
 from ..bitstream.select import UNPARSED_CODECS, classifier, classify_all
-from ..decode.kinds import read_kind, suspect_packets
+from ..decode.packets import read_kind, suspect_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..probe.info import StreamInfo
 from ..probe.probe import (

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...array import IntArray
 from ...sampling.clock import frames_at
-from ..decode.kinds import IndexMismatchError
+from ..decode.packets import IndexMismatchError
 from ..plan import PlannedVideo
 from ..probe.info import StreamInfo
 from ..source.blocks import Blocks
