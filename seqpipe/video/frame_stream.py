@@ -29,8 +29,7 @@ import numpy as np
 from ..array import Array, FloatArray
 from ..errors import DamagedSourceError, SeqpipeError, SourceError
 from ..sequence import Sequence
-from .bitstream.kind import Classifier
-from .bitstream.select import classifier
+from .bitstream.kind import Classifier, classifier
 from .byte_streams import (
     INDEX_FIRST,
     PeekableBytes,

@@ -31,8 +31,8 @@ from av.codec.context import CodecContext
 
 from ...errors import BackendError
 from ..av_packet import av_packet, set_extradata
+from ..bitstream.kind import REPLENISHED
 from ..bitstream.mpeg import frame_size, mpeg4_interlaced
-from ..bitstream.select import REPLENISHED
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
 from ..probe.probe import bounded

@@ -22,8 +22,7 @@ import numpy.typing as npt
 
 from ...array import BoolArray, IntArray, distinct
 from ...errors import SourceError
-from ..bitstream.kind import UNKNOWN, Leading, PacketKind, droppable
-from ..bitstream.select import classifier, highest_temporal_layer
+from ..bitstream.kind import UNKNOWN, Leading, PacketKind, classifier, droppable, highest_temporal_layer
 from ..convert.surface import AnySurface
 from ..packet_index import PacketIndex, PacketTable
 from ..plan import start_packets

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...core.limits import check_image_size
-from ..bitstream.kind import droppable
+from ..bitstream.kind import classifier, droppable
 from ..bitstream.parameter_sets import with_version
-from ..bitstream.select import classifier
 from ..decode.packets import (
     HeldPackets,
     IndexMismatchError,
