@@ -90,7 +90,7 @@ class Seqpipe:
 
     def _windows(self, task: Task, take: Take) -> None:
         from seqpipe.video.engine.engine import Engine, PendingRead
-        from seqpipe.video.plan.request import Request
+        from seqpipe.video.plan import Request
 
         with Engine(task.threads) as engine:
             waiting: deque[tuple[int, PendingRead]] = deque()

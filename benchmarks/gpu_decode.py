@@ -84,7 +84,7 @@ def _seqpipe(decode: str) -> Callable[[Windows, Job], Iterator[Any]]:
     built: list[Any] = []
 
     def read(windows: Windows, job: Job) -> Iterator[Any]:
-        from seqpipe.video.plan.request import Request
+        from seqpipe.video.plan import Request
 
         if not built:  # a dataset has one engine for all its epochs
             built.append(_engine(decode))

@@ -30,7 +30,7 @@ VIDEO = (
     ("probe", "packet_index"),
     ("audio",),
     ("tables",),
-    ("device", "memory", "cuda.memory", "nvdec.cuvid"),
+    ("device", "cuda.memory", "nvdec.cuvid"),
     ("convert",),
     ("plan",),
     ("decode",),

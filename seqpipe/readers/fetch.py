@@ -15,7 +15,7 @@ from ..sampling.params import OnError
 from ..sequence import Sequence
 from ..video.convert.output import OutputSpec
 from ..video.engine.engine import Engine, PendingRead
-from ..video.plan.request import Request
+from ..video.plan import Request
 from .lazy_engine import LazyPool
 from .outputs import Outputs, SampleGroup, fill_in, group_of
 from .report import Fate, ReportBook

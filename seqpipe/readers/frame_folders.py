@@ -24,13 +24,12 @@ from ..core.workers import OPENCV, InterruptibleFuture, Workers
 from ..errors import FrameRangeError, ParameterError, SeqpipeError, SourceNotFoundError, UnreadableSourceError
 from ..images import decode_image, image_extensions
 from ..sequence import Sequence
-from ..video.convert.converter import Converter
+from ..video.convert.converter import Converter, host_array
 from ..video.convert.output import OutputSpec
 from ..video.convert.surface import Surface, surface_format
 from ..video.engine.engine import Engine, PendingRead, available_cores
-from ..video.memory import host_array
 from ..video.packet_index import Facts
-from ..video.plan.request import Outcomes, Request, check_memory
+from ..video.plan import Outcomes, Request, check_memory
 from ..video.probe.info import StreamInfo
 from .entry import Entry, Listing
 from .files import list_files

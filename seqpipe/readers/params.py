@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, Final
 
+from ..core.limits import main_memory_bytes
 from ..core.param import Param
 from ..errors import ParameterError
 from ..video.device import Device
-from ..video.memory import device_bytes
 
 __all__ = [
     "PREFETCH",
@@ -17,6 +17,7 @@ __all__ = [
     "TORCH_ADAPTER",
     "bytes_ahead",
     "check_index",
+    "device_bytes",
     "one_source",
 ]
 
@@ -43,6 +44,15 @@ def one_source(sources: Mapping[str, Any]) -> str:
         fact = f"{' and '.join(names)} exclude one another" if names else "there is nothing to read"
         raise ParameterError(fact, allowed=f"one of {', '.join(sources)}")
     return names[0]
+
+
+def device_bytes(device: Device) -> int:
+    """Return a device's total memory in bytes, free or not; for the CPU at most the container's (cgroup) limit."""
+    if device.kind == "cuda":
+        from ..video.cuda.memory import total_bytes
+
+        return total_bytes(device.number)
+    return main_memory_bytes()
 
 
 def bytes_ahead(prefetch_gib: float | None, device: Device) -> int:

@@ -30,7 +30,7 @@ from ..video.engine.engine import Engine, PendingRead
 from ..video.index.open import IndexOptions, open_index
 from ..video.index.shared import find_register
 from ..video.packet_index import Facts
-from ..video.plan.request import Request
+from ..video.plan import Request
 from .options import Decode
 
 __all__ = ["RobotSource", "lerobot"]

@@ -29,8 +29,7 @@ import numpy as np
 from ..array import Array, FloatArray
 from ..errors import DamagedSourceError, SeqpipeError, SourceError
 from ..sequence import Sequence
-from .bitstream.kind import Classifier
-from .bitstream.select import classifier
+from .bitstream.kind import Classifier, classifier
 from .byte_streams import (
     INDEX_FIRST,
     PeekableBytes,
@@ -43,12 +42,11 @@ from .byte_streams import (
     source_name,
     stalled,
 )
+from .convert.converter import HostPainter
 from .convert.output import OutputSpec
-from .convert.paint import HostPainter
 from .convert.surface import AnySurface
 from .decode.cpu import CpuDecoder
-from .decode.kinds import read_kind
-from .decode.packets import DecodeError, DecodeResult, FedPacket
+from .decode.packets import DecodeError, DecodeResult, FedPacket, read_kind
 from .index.order import DEFAULT_RATE, frame_step
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.info import StreamInfo

@@ -59,7 +59,7 @@ class PacketTable:
         damaged: whether the demuxer or a verification found the packet damaged.
         self_contained: whether it is a leading picture that is decodable from its own key frame (HEVC RADL).
         known: whether ``reference``, ``undecodable`` and ``self_contained`` were read from the packet. These four are
-            updated while packets are read, see :mod:`seqpipe.video.decode.kinds`. Empty if all are known.
+            updated while packets are read, see :mod:`seqpipe.video.decode.packets`. Empty if all are known.
         rank: order of frames with equal pts: those of lower ranks are presented first. Empty if it is the decode order.
     """
 

@@ -24,11 +24,10 @@ from ..errors import BackendError, DamagedSourceError, ParameterError
 from ..sampling.clock import EQUAL_S, frames_at
 from ..sampling.params import SEQUENCE_LENGTH, STRIDE
 from ..sequence import Sequence
+from .convert.converter import Painter, Targets
 from .convert.output import OutputSpec, check_output
-from .convert.paint import Painter, Targets
 from .convert.surface import AnySurface
-from .decode.kinds import IndexMismatchError
-from .decode.packets import PacketReader, open_packets
+from .decode.packets import IndexMismatchError, PacketReader, open_packets
 from .decode.run import Decoding, Lost
 from .device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
 from .engine.engine import available_cores, reader_context
@@ -36,8 +35,15 @@ from .engine.fill import fill
 from .index.cache import Learned
 from .index.open import cached_index, open_index, reindexed
 from .packet_index import PacketIndex
-from .plan.plan import PlannedVideo, make_plan
-from .plan.request import check_frame_number, check_frame_numbers, check_time_s, lost_error, resolve_slice
+from .plan import (
+    PlannedVideo,
+    check_frame_number,
+    check_frame_numbers,
+    check_time_s,
+    lost_error,
+    make_plan,
+    resolve_slice,
+)
 from .probe.info import StreamInfo
 from .source.blocks import CountedSource
 from .source.source import Origin, open_source

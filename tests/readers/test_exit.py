@@ -42,7 +42,7 @@ signal.signal(signal.SIGINT, interrupt)  # a shell lets what it puts in the back
 signal.signal(signal.SIGUSR1, lambda *_: print("last interrupted in", *interrupted, file=sys.stderr, flush=True))
 import seqpipe
 from seqpipe import Clip, Decode, ops
-from seqpipe.video.bitstream.select import classifier
+from seqpipe.video.bitstream.kind import classifier
 from data_scripts.frame_code import find
 from tests.support.datasets import assert_true_frames
 

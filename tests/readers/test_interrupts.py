@@ -17,7 +17,7 @@ import seqpipe
 from seqpipe.core.finalizers import Finalizer
 from seqpipe.video.device import parse_device
 from seqpipe.video.engine.engine import engine_for
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from seqpipe.video.reader import VideoReader
 from tests.support.datasets import clips
 from tests.support.deep import deep, deep_but

@@ -10,10 +10,10 @@ import pytest
 
 from seqpipe.core import limits
 from seqpipe.errors import DamagedSourceError, DeviceMemoryError, ParameterError
+from seqpipe.readers.params import device_bytes
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
 from seqpipe.video.engine.engine import PendingRead
-from seqpipe.video.memory import device_bytes
 from tests.support.datasets import assert_true_frames, clips, files, gist, gists, images
 from tests.support.under_way import SmallDevice, UnderWay
 

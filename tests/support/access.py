@@ -22,12 +22,12 @@ import seqpipe
 from seqpipe.array import IntArray
 from seqpipe.video.convert import paint
 from seqpipe.video.convert.surface import Surface
+from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.decode.packets import OffsetPackets, open_packets
-from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
 from seqpipe.video.index.open import open_index
 from seqpipe.video.packet_index import PacketIndex
-from seqpipe.video.plan.plan import make_plan
+from seqpipe.video.plan import make_plan
 from seqpipe.video.probe.info import StreamInfo
 from seqpipe.video.reader import VideoReader
 from seqpipe.video.source.source import Origin, open_source

@@ -22,7 +22,7 @@ from seqpipe.errors import SeqpipeError
 from seqpipe.sequence import Sequence
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.engine.engine import Engine, PendingRead
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from seqpipe.video.reader import VideoReader
 from tests.support.judge import MISSING, Answer, Asked, Judge
 from tests.support.truth import PLAIN, Known

@@ -15,7 +15,7 @@ from seqpipe.sequence import Sequence
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from tests.support.media import MADE_DIR
 
 __all__ = ["SHOWN_AGAIN", "assert_all_frames_alike", "encoding", "encodings"]

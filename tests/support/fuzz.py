@@ -25,7 +25,7 @@ import numpy as np
 from seqpipe.errors import DamagedSourceError, SeqpipeError
 from seqpipe.video.device import parse_device
 from seqpipe.video.engine.engine import engine_for
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from seqpipe.video.probe.probe import probe
 from seqpipe.video.reader import VideoReader
 from tests.support.datasets import clips

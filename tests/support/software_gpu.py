@@ -204,6 +204,8 @@ class SoftwareCuvid(CuvidCallbacks):
     def decode_picture(self, handle: Any, picture: int) -> int:
         if (decoder := self.decoders.get(_value(handle))) is None:
             return 201
+        if decoder.parser is not (parser := self._parsing.parser):  # another parser feeds it from now on
+            decoder.parser, decoder.pictures = parser, parser.pictures
         decoder.parser.decode(PictureParams.from_address(picture).surface)
         return 0
 

@@ -15,7 +15,7 @@ from seqpipe.errors import BackendError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import DecodeChoice, parse_device
 from seqpipe.video.engine.engine import engine_for
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from tests.support.asker import SIZED, SIZED_STRIDE, Asker, Readers, Shared
 from tests.support.judge import Judge
 from tests.support.truth import PLAIN, Known

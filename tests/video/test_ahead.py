@@ -18,7 +18,7 @@ from seqpipe.video.engine import read_ahead
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
 from seqpipe.video.packet_index import PacketIndex
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from seqpipe.video.source.source import Source, open_source
 from tests.support.media import ROOT, entry, made
 
@@ -157,7 +157,7 @@ import numpy as np
 from seqpipe.video.engine import read_ahead
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from tests.video.test_ahead import NAME, Distant, made
 read_ahead._THREADS = 1
 index = open_index(made(NAME))

@@ -19,10 +19,10 @@ import pytest
 
 from data_scripts.frame_code import find, read
 from seqpipe.errors import BackendError, ParameterError, SeqpipeError, SourceError
-from seqpipe.video.convert.paint import HostPainter
+from seqpipe.video.convert.converter import HostPainter
 from seqpipe.video.convert.surface import Surface, surface_format
+from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.decode.packets import open_packets
-from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.decode.run import Decoding, Lost
 from seqpipe.video.engine import child_memory, children
 from seqpipe.video.engine.backend import PROCESSES, DecodeBackend, processes
@@ -30,8 +30,7 @@ from seqpipe.video.engine.child_memory import BufferAllocator, FrameMemory
 from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.plan import PlannedVideo
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import PlannedVideo, Request
 from seqpipe.video.source.source import open_source
 from tests.support.deep import deep_but
 from tests.support.media import ROOT, made, names

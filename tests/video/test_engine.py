@@ -24,11 +24,9 @@ from seqpipe.errors import (
 )
 from seqpipe.sequence import Sequence
 from seqpipe.video.convert.output import OutputSpec
-from seqpipe.video.decode.cpu import CpuDecoder
-from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.decode.cpu import CpuDecoder, DecoderPool
 from seqpipe.video.engine.engine import Engine, available_cores
-from seqpipe.video.plan.plan import cut_jobs
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request, cut_jobs
 from tests.support.decoders import count_packets
 from tests.support.media import ROOT, entry, made
 

@@ -20,8 +20,7 @@ from seqpipe.video.convert.surface import Surface
 from seqpipe.video.decode import run
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.packet_index import PacketTable
-from seqpipe.video.plan.plan import DecodePlan, make_plan
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import DecodePlan, Request, make_plan
 from tests.support import access, ffmpeg, media
 from tests.support.access import WAYS, Frame
 from tests.support.deep import deep, deep_but

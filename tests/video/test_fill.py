@@ -12,14 +12,13 @@ from data_scripts.frame_code import read
 from seqpipe.errors import BackendError, DamagedSourceError, SourceError
 from seqpipe.sequence import Sequence
 from seqpipe.video import reader as reader_module
-from seqpipe.video.convert.paint import HostPainter
-from seqpipe.video.decode.cpu import CpuDecoder
+from seqpipe.video.convert.converter import HostPainter
+from seqpipe.video.decode.cpu import CpuDecoder, DecoderPool
 from seqpipe.video.decode.packets import DecodeError, DecodeResult
-from seqpipe.video.decode.pool import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend, ReaderContext
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from seqpipe.video.reader import VideoReader
 from tests.support.decoders import count_packets
 from tests.support.media import entry, made

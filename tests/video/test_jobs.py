@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_scripts.frame_code import read
-from seqpipe.video.convert.paint import HostPainter
-from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.convert.converter import HostPainter
+from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
-from seqpipe.video.plan.plan import Job, JobQueue, PlannedVideo, cut_jobs
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Job, JobQueue, PlannedVideo, Request, cut_jobs
 from seqpipe.video.source.source import open_source
 from tests.support.decoders import count_packets
 from tests.support.media import entry, made

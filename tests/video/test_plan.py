@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqpipe.video.packet_index import PacketTable
-from seqpipe.video.plan.plan import damaged_by, make_plan
+from seqpipe.video.plan import damaged_by, make_plan
 
 
 @dataclass(frozen=True)

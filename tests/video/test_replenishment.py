@@ -11,7 +11,7 @@ import pytest
 
 import seqpipe
 from seqpipe.video.av_packet import av_packet
-from seqpipe.video.bitstream.select import classifier
+from seqpipe.video.bitstream.kind import classifier
 from tests.support import ffmpeg
 from tests.support.deep import combined
 

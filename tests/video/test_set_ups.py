@@ -11,7 +11,7 @@ import seqpipe
 from data_scripts.frame_code import read
 from seqpipe.video.bitstream.bits import nal_spans
 from seqpipe.video.bitstream.parameter_sets import ParameterSets
-from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.index.build import build_index
 from seqpipe.video.index.open import open_index
 from seqpipe.video.source.source import open_source

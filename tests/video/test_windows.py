@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from seqpipe.errors import ParameterError
 from seqpipe.video.convert.chroma import ChromaAxis
 from seqpipe.video.convert.color import resolve
-from seqpipe.video.convert.converter import Converter
+from seqpipe.video.convert.converter import Converter, HostPainter
 from seqpipe.video.convert.geometry import Stretch
 from seqpipe.video.convert.orient import make_bands
 from seqpipe.video.convert.output import OutputSpec
-from seqpipe.video.convert.paint import HostPainter
 from tests.support.filter_table import window_table
 from tests.support.pictures import frame_info, picture, surface_format, xy_output
 from tests.support.windows import exact_window, scaled_window

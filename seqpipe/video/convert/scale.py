@@ -19,8 +19,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from .surface import Plane
-from .swscale import VideoReformatter, reformat
+from .surface import Plane, VideoReformatter, reformat
 
 __all__ = ["PlaneScaler", "triangle"]
 

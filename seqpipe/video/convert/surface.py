@@ -10,10 +10,12 @@ import math
 import sys
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import av
 import numpy as np
 import numpy.typing as npt
+from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 
 from ...errors import UnreadableSourceError
 
@@ -22,7 +24,53 @@ if TYPE_CHECKING:
     from av.video.format import VideoFormat
     from av.video.plane import VideoPlane
 
-__all__ = ["AnySurface", "ConversionScratch", "Plane", "Surface", "SurfaceFormat", "surface_format"]
+__all__ = [
+    "AnySurface",
+    "ConversionScratch",
+    "Plane",
+    "Surface",
+    "SurfaceFormat",
+    "VideoReformatter",
+    "reformat",
+    "reformat_colors",
+    "surface_format",
+]
+
+_MAJOR: Final = int(av.__version__.partition(".")[0])
+
+
+def _options() -> dict[str, Any]:
+    # PyAV 17 introduced threads, 18 the flag; before 18 bilinear results may differ by 1.
+    options: dict[str, Any] = {"interpolation": Interpolation.BILINEAR}
+    if _MAJOR >= 17:
+        options["threads"] = 1
+    if _MAJOR >= 18:
+        options["interpolation"] |= Interpolation.ACCURATE_RND
+    return options
+
+
+_OPTIONS: Final = _options()
+
+
+def reformat(
+    reformatter: VideoReformatter, frame: av.VideoFrame, form: str, size: tuple[int, int] | None = None
+) -> av.VideoFrame:
+    """Convert a frame to another pixel format, and scale it to (width, height) if a size is given."""
+    width, height = size or (frame.width, frame.height)
+    return reformatter.reformat(frame, width, height, form, **_OPTIONS)
+
+
+def reformat_colors(reformatter: VideoReformatter, frame: av.VideoFrame, form: str) -> av.VideoFrame:
+    """Convert an RGB or gray frame to YCbCr of BT.709 and limited range."""
+    return reformatter.reformat(
+        frame,
+        format=form,
+        dst_colorspace=Colorspace.ITU709,
+        src_color_range=ColorRange.JPEG,
+        dst_color_range=ColorRange.MPEG,
+        **_OPTIONS,
+    )
+
 
 AnySurface: TypeAlias = Any
 """A decoded frame in the codec's format: a :class:`Surface`, or its counterpart in GPU memory."""
@@ -197,7 +245,7 @@ def _planar_form(surface: SurfaceFormat) -> str:
 
 
 def _reformatted(frame: av.VideoFrame, form: str) -> av.VideoFrame:
-    from .swscale import VideoReformatter, reformat
+    from .surface import VideoReformatter, reformat
 
     try:
         return reformat(VideoReformatter(), frame, form)

@@ -16,9 +16,8 @@ from typing import Any, Final
 from ...array import Array
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ..convert.converter import StreamConverter
+from ..convert.converter import ConverterCache, StreamConverter
 from ..convert.output import OutputSpec
-from ..convert.paint import ConverterCache
 from ..probe.info import StreamInfo
 from .conversion import FRAMES, KERNEL, THREADS, Conversion, SurfaceKind, is_aligned
 from .device_surface import DeviceSurface

@@ -88,7 +88,7 @@ class DevicePainting:
 
 
 class DevicePainter:
-    """Converts surfaces of any decoder into GPU arrays, see :class:`~seqpipe.video.convert.paint.Painter`.
+    """Converts surfaces of any decoder into GPU arrays, see :class:`~seqpipe.video.convert.converter.Painter`.
 
     Surfaces are gathered while others are converted, and released once they are converted.
 

@@ -1,4 +1,4 @@
-"""CPU packet decoder: libavcodec through PyAV, fed packet by packet.
+"""CPU packet decoder: libavcodec through PyAV, fed packet by packet; and the pool of idle decoders.
 
 Known limits: libavcodec's HEVC decoder does not report a slice that ends early, as one flipped bit may cause, and keeps
 the old content of the frame buffer in the frame. That content depends on the frames decoded before, so such a frame may
@@ -11,12 +11,17 @@ there the frame is lost. Nor does libavcodec report where it fills a damaged sli
 from __future__ import annotations
 
 import bisect
+import ctypes
+import os
+import threading
 import zlib
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as Seq
 from functools import cache, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 import av
 import av.codec
@@ -26,17 +31,17 @@ from av.codec.context import CodecContext
 
 from ...errors import BackendError
 from ..av_packet import av_packet, set_extradata
+from ..bitstream.kind import REPLENISHED
 from ..bitstream.mpeg import frame_size, mpeg4_interlaced
-from ..bitstream.select import REPLENISHED
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
 from ..probe.probe import bounded
-from .packets import DecodedFrame, DecodeError, DecodeResult, FedPacket
+from .packets import DecodedFrame, DecodeError, DecodeResult, FedPacket, PacketDecoder
 
 if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
 
-__all__ = ["CpuDecoder", "ffv1_is_sound", "ffv1_may_check"]
+__all__ = ["CpuDecoder", "DecoderPool", "ffv1_is_sound", "ffv1_may_check", "is_inherited", "watch"]
 
 _MIRRORED = bytes(int(f"{value:08b}"[::-1], 2) for value in range(256))
 _REMAINDERS = (0, 0x7A8C4079)
@@ -225,3 +230,87 @@ def _decoder_name(codec: str) -> str:
         f"FFmpeg {av.ffmpeg_version_info} in PyAV {av.__version__} has no decoder for {codec}",
         advice="Install PyAV's own wheel (pip install --force-reinstall av), or convert the file",
     )
+
+
+_with_threads: set[ref[Any]] = set()
+_inherited: set[int] = set()
+
+
+def watch(decoder: Any) -> None:
+    """Register a decoder that has threads of its own."""
+    # The callback is a C function: Python loses a Ctrl-C that arrives in a Python callback, such as that of WeakSet.
+    _with_threads.add(ref(decoder, _with_threads.discard))
+
+
+def is_inherited(decoder: Any) -> bool:
+    """Return whether a decoder was created before a fork, so that its threads do not exist in this process."""
+    return id(decoder) in _inherited
+
+
+def _keep() -> None:
+    # Destroying such a decoder would wait for its threads forever, also at interpreter exit: leak a reference.
+    for decoder in [known() for known in _with_threads]:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(decoder))
+        _inherited.add(id(decoder))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep)
+
+
+class DecoderPool:
+    """Idle decoders by stream parameters; the least recently used are dropped first.
+
+    A decoder is taken, used, and given back; one that has raised or reported damage is not given back. A forked
+    process does not reuse decoders with threads.
+
+    Args:
+        idle: maximum number of idle decoders.
+        make: opens a decoder for a stream and a number of threads.
+    """
+
+    def __init__(self, idle: int = 8, make: Callable[[PacketIndex, int], PacketDecoder] = CpuDecoder) -> None:
+        self._idle: OrderedDict[Hashable, list[PacketDecoder]] = OrderedDict()
+        self._limit = idle
+        self._make = make
+        self._lock = threading.Lock()
+
+    def take(self, index: PacketIndex, threads: int) -> PacketDecoder:
+        """Return a decoder for the caller's exclusive use."""
+        key = _key(index, threads)
+        with self._lock:
+            while decoders := self._idle.get(key):
+                decoder = decoders.pop()
+                if not decoders:
+                    del self._idle[key]
+                if not is_inherited(decoder):
+                    return decoder
+        decoder = self._make(index, threads)
+        if threads > 1:
+            watch(decoder)
+        return decoder
+
+    def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:
+        """Keep a flushed decoder for the next run."""
+        if is_inherited(decoder):
+            return
+        key = _key(index, threads)
+        with self._lock:
+            self._idle.setdefault(key, []).append(decoder)
+            self._idle.move_to_end(key)
+            while sum(len(decoders) for decoders in self._idle.values()) > self._limit:
+                oldest = next(iter(self._idle))
+                self._idle[oldest].pop(0)
+                if not self._idle[oldest]:
+                    del self._idle[oldest]
+
+    def clear(self) -> None:
+        """Drop all idle decoders."""
+        with self._lock:
+            self._idle.clear()
+
+
+def _key(index: PacketIndex, threads: int) -> Hashable:
+    info = index.info
+    set_up = index.codec_tag, index.extradata, index.set_ups, index.palettes
+    return info.codec, set_up, info.width, info.height, info.pixel_format, threads

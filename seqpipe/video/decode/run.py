@@ -16,10 +16,20 @@ import numpy as np
 from ...array import IntArray, distinct
 from ..convert.surface import AnySurface
 from ..packet_index import PacketIndex, PacketTable
-from ..plan.plan import Segment, damaged_by, make_plan, tracked, undecodable
-from .kinds import HeldPackets, learn, parts
-from .packets import DecodedFrame, DecodeError, DecodeResult, Decoders, FedPacket, PacketDecoder, PacketReader
-from .pool import is_inherited
+from ..plan import Segment, damaged_by, make_plan, tracked, undecodable
+from .cpu import is_inherited
+from .packets import (
+    DecodedFrame,
+    DecodeError,
+    DecodeResult,
+    Decoders,
+    FedPacket,
+    HeldPackets,
+    PacketDecoder,
+    PacketReader,
+    learn,
+    parts,
+)
 
 __all__ = ["Decoding", "Lost"]
 

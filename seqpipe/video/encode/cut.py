@@ -23,7 +23,7 @@ from ...core.whole_file import replacing
 from ...errors import OutputError, ParameterError, SeqpipeError
 from ..index.open import open_index
 from ..packet_index import PacketIndex
-from ..plan.request import check_time_s
+from ..plan import check_time_s
 from ..probe.probe import Demuxer, video_stream
 from ..probe.recognize import parsing
 from ..source.source import Origin, Source, open_source

@@ -18,7 +18,7 @@ from ...core.whole_file import replacing
 from ...errors import OutputError, SeqpipeError, SourceError
 from ..convert.color import resolve
 from ..packet_index import PacketIndex
-from ..plan.plan import make_plan
+from ..plan import make_plan
 from ..probe.info import StreamInfo
 from ..probe.probe import Demuxer, video_stream
 from ..probe.recognize import parsing

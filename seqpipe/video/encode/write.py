@@ -20,7 +20,7 @@ from ...core.whole_file import replacing
 from ...errors import OutputError, ParameterError, described_type
 from ...sequence import Sequence
 from ..audio.samples import AudioSamples
-from ..convert.swscale import reformat_colors
+from ..convert.surface import reformat_colors
 from .codecs import FileFormat, VideoEncoder, encoder_of, format_of
 from .params import GOP, QUALITY
 

@@ -13,11 +13,11 @@ from ...array import IntArray
 from ...core.cached import cached_property
 from ...core.param import Param
 from ...errors import BackendError
-from ..convert.paint import Painter, Targets
+from ..convert.converter import Painter, Targets
 from ..convert.surface import AnySurface
 from ..decode.packets import Decoders, PacketReader
 from ..decode.run import Lost
-from ..plan.plan import Job, PlannedVideo
+from ..plan import Job, PlannedVideo
 
 __all__ = [
     "PROCESSES",

@@ -19,11 +19,11 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 from ...array import IntArray
 from ...core.passed_errors import as_passed
 from ..convert.surface import Surface
+from ..decode.cpu import DecoderPool
 from ..decode.packets import open_packets
-from ..decode.pool import DecoderPool
 from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
-from ..plan.plan import PlannedVideo
+from ..plan import PlannedVideo
 from ..source.source import open_source
 from .child_memory import BufferAllocator, FrameBuffer, SharedFrame
 

@@ -23,7 +23,7 @@ from ...errors import BackendError
 from ..convert.surface import Surface
 from ..decode.run import Lost
 from ..packet_index import PacketIndex
-from ..plan.plan import PlannedVideo
+from ..plan import PlannedVideo
 from .backend import PROCESSES, processes
 from .child import (
     Answer,

@@ -22,14 +22,12 @@ from ...core.closing import Closing
 from ...core.workers import CLOSED_MEANWHILE, OPENCV, InterruptibleFuture, Workers
 from ...errors import BackendError, SeqpipeError
 from ...sequence import Sequence
-from ..convert.paint import HostPainter, Painter, Targets
-from ..decode.kinds import IndexMismatchError
-from ..decode.pool import DecoderPool
+from ..convert.converter import HostPainter, Painter, Targets, host_array
+from ..decode.cpu import DecoderPool
+from ..decode.packets import IndexMismatchError
 from ..device import DecodeChoice, Device
 from ..index.open import IndexOptions, Library
-from ..memory import host_array
-from ..plan.plan import Job, JobQueue, PlannedVideo, cut_jobs
-from ..plan.request import Outcomes, Request, assemble, check_memory
+from ..plan import Job, JobQueue, Outcomes, PlannedVideo, Request, assemble, check_memory, cut_jobs
 from .backend import DecodeBackend, ReaderContext
 from .backend import processes as default_processes
 from .fill import fill

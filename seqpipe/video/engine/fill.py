@@ -10,11 +10,11 @@ from typing import TypeAlias
 import numpy as np
 
 from ...errors import BackendError, DeviceMemoryError, SourceError
-from ..convert.paint import Painter, Targets
+from ..convert.converter import Painter, Targets
 from ..convert.surface import AnySurface
 from ..decode.packets import Decoders, PacketReader, open_packets
 from ..decode.run import Decoding, Lost
-from ..plan.plan import PlannedVideo
+from ..plan import PlannedVideo
 from .backend import DecodeBackend, Helpers
 
 __all__ = ["Count", "fill"]

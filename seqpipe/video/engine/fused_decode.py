@@ -14,14 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..convert.paint import Targets
+from ..convert.converter import Targets
 from ..cuda.converter import DeviceConverter
-from ..decode.kinds import HeldPackets, learn
-from ..decode.packets import PacketReader
+from ..decode.packets import HeldPackets, PacketReader, learn
 from ..nvdec.decoder import NvdecDecoder, NvdecDecoders
 from ..nvdec.feeder import PendingFrames
 from ..nvdec.hardware import Painting
-from ..plan.plan import PlannedVideo, Segment, make_plan, tracked, undecodable
+from ..plan import PlannedVideo, Segment, make_plan, tracked, undecodable
 
 __all__ = ["FusedDecoder"]
 

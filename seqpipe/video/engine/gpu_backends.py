@@ -16,11 +16,11 @@ from ..cuda.device_surface import free_uploads
 from ..cuda.memory import idle_bytes, when_full
 from ..cuda.painter import DevicePainter
 from ..cuda.streams import Streams
-from ..decode.pool import DecoderPool
+from ..decode.cpu import DecoderPool
 from ..device import DecodeChoice
 from ..nvdec.caps import engines, exact_refusal
 from ..nvdec.decoder import NvdecDecoders, NvdecPool
-from ..plan.plan import Job
+from ..plan import Job
 from ..probe.info import StreamInfo
 from .backend import DecodeBackend, ReaderContext
 from .children import Children, children

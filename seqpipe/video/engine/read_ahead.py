@@ -16,7 +16,7 @@ from ...array import IntArray
 from ...core.workers import Workers
 from ...errors import SourceError
 from ..decode.packets import PacketReader, open_packets
-from ..plan.plan import Job
+from ..plan import Job
 
 __all__ = ["ReadAhead"]
 

@@ -14,10 +14,9 @@ import av.error
 import numpy as np
 
 from ...array import BoolArray, IntArray
-from ..bitstream.kind import Leading, PacketKind, droppable
+from ..bitstream.kind import UNPARSED_CODECS, Leading, PacketKind, classifier, classify_all, droppable
 from ..bitstream.parameter_sets import ParameterSets, encoder_version, with_version
-from ..bitstream.select import UNPARSED_CODECS, classifier, classify_all
-from ..decode.kinds import read_kind, suspect_packets
+from ..decode.packets import read_kind, suspect_packets
 from ..packet_index import PacketIndex, PacketTable
 from ..probe.info import StreamInfo
 from ..probe.probe import (

@@ -17,8 +17,8 @@ import numpy as np
 
 from ...array import IntArray
 from ...sampling.clock import frames_at
-from ..decode.kinds import IndexMismatchError
-from ..plan.plan import PlannedVideo
+from ..decode.packets import IndexMismatchError
+from ..plan import PlannedVideo
 from ..probe.info import StreamInfo
 from ..source.blocks import Blocks
 from ..source.source import Source

@@ -8,11 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from ...core.limits import check_image_size
-from ..bitstream.kind import droppable
+from ..bitstream.kind import classifier, droppable
 from ..bitstream.parameter_sets import with_version
-from ..bitstream.select import classifier
-from ..decode.kinds import HeldPackets, IndexMismatchError, learn, read_kind, store_kinds
-from ..decode.packets import open_packets, split_reads
+from ..decode.packets import (
+    HeldPackets,
+    IndexMismatchError,
+    learn,
+    open_packets,
+    read_kind,
+    split_reads,
+    store_kinds,
+)
 from ..packet_index import PacketIndex, PacketTable
 from ..source.blocks import Blocks
 from ..source.source import Source

@@ -16,11 +16,11 @@ import numpy as np
 from ...array import IntArray
 from ...core.limits import check_image_size
 from ...errors import OutputError, SourceError
+from ..decode.cpu import DecoderPool
 from ..decode.packets import open_packets
-from ..decode.pool import DecoderPool
 from ..decode.run import Decoding, Lost
 from ..packet_index import PacketIndex
-from ..plan.plan import PlannedVideo, damaged_by
+from ..plan import PlannedVideo, damaged_by
 from ..probe.info import StreamInfo
 from ..probe.probe import with_source
 from ..probe.recognize import parsing

@@ -25,6 +25,9 @@ from .session import Session
 
 __all__ = ["NvdecDecoder", "NvdecDecoders", "NvdecPool"]
 
+# Codecs whose key frames hold all that their decoding takes.
+_WITHOUT_PARAMETER_SETS = frozenset({"mjpeg", "vp8", "vp9"})
+
 
 class NvdecDecoder:
     """Session that decodes one stream.
@@ -40,11 +43,14 @@ class NvdecDecoder:
         self._owned = [session]
         self._finalizer = Finalizer(abandoned.append, self._owned)
         self._stream = ElementaryStream(index.info.codec, index.extradata)
+        self._parameter_sets = _parameter_sets(index)
         self._first = True
 
     def feed(self, packets: Seq[FedPacket]) -> Iterator[DecodeResult]:
         """Decode packets."""
         first, self._first = self._first, False
+        if first:
+            self.session.begin(self._parameter_sets)
         yield from self.session.feed(packets, self._stream, first=first)
 
     def flush(self) -> Iterator[DecodeResult]:
@@ -66,6 +72,7 @@ class NvdecDecoder:
             arrays.replace(0, self._stream.packet(data[0], first=True))
         except BitstreamError:
             return False, True
+        self.session.begin(self._parameter_sets)
         return self.session.fused_run(arrays, pending, painting)
 
     def release(self) -> Session:
@@ -163,6 +170,12 @@ class NvdecDecoders:
     def give_back(self, index: PacketIndex, threads: int, decoder: PacketDecoder) -> None:  # noqa: ARG002
         """Keep a flushed decoder for the next run."""
         self._pool.give_back(index, cast("NvdecDecoder", decoder))
+
+
+def _parameter_sets(index: PacketIndex) -> Hashable:
+    """Return what identifies the parameter sets of a stream; None if they change within it."""
+    known = index.extradata or index.info.codec in _WITHOUT_PARAMETER_SETS
+    return (index.extradata, index.set_ups) if known and len(index.set_ups) < 2 else None
 
 
 def _key(index: PacketIndex) -> Hashable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
 from functools import partial
@@ -88,8 +88,7 @@ class Session:
         self._error: BaseException | None = None
         self._feeder = Feeder(self._cuvid, in_order=codec in _IN_ORDER, step=step)
         self._on_sequence: Any = SEQUENCE(self._sequence)  # the parser does not keep it alive
-        self._parser = ctypes.c_void_p()
-        params = ParserParams(
+        self._params = ParserParams(
             codec=codec,
             decode_surfaces=_DECODE_SURFACES,
             display_delay=_DISPLAY_DELAY,
@@ -98,10 +97,22 @@ class Session:
             on_picture=self._feeder.on_picture,
             on_display=self._feeder.on_display,
         )
-        code = self._cuvid.create_parser(ctypes.byref(self._parser), ctypes.byref(params))
-        if code:
-            raise BackendError(f"NVDEC has no parser for codec {codec}: CUDA error {code}")
-        self._feeder.start(self._parser.value or 0)
+        self._parser = self._new_parser()
+        self._parsed: tuple[Hashable, ...] = ()  # parameter sets that the parser holds; none at first
+
+    def begin(self, parameter_sets: Hashable) -> None:
+        """Prepare for a run of packets, with a new parser if this one holds parameter sets of another stream.
+
+        A damaged stream that lacks a parameter set would otherwise be decoded, without a report, by the one of the same
+        number in the stream before. The hardware decoder is kept.
+
+        Args:
+            parameter_sets: identifies the parameter sets of the stream; None if they change within it.
+        """
+        if self._parsed and (parameter_sets is None or self._parsed != (parameter_sets,)):
+            old, self._parser = self._parser, self._new_parser()
+            self._cuvid.destroy_parser(old)
+        self._parsed = (parameter_sets,)
 
     def feed(
         self, packets: Seq[FedPacket], stream: ElementaryStream, *, first: bool
@@ -163,6 +174,14 @@ class Session:
             self._feeder.close()
         self._decoder, self._on_sequence = None, None
         self._released.destroy()
+
+    def _new_parser(self) -> ctypes.c_void_p:
+        """Create a parser, and feed it from now on."""
+        parser = ctypes.c_void_p()
+        if code := self._cuvid.create_parser(ctypes.byref(parser), ctypes.byref(self._params)):
+            raise BackendError(f"NVDEC has no parser for codec {self._params.codec}: CUDA error {code}")
+        self._feeder.start(parser.value or 0)
+        return parser
 
     def _call(self, step: Callable[[], ResultT]) -> ResultT:
         """Call the feeder, deferring Ctrl-C and exceptions of callbacks to the end of the call."""

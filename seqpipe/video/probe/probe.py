@@ -283,7 +283,7 @@ def stream_info(
     source: Source, container: InputContainer, stream: VideoStream, first: FirstPicture
 ) -> StreamInfo:
     """Return the properties of a stream."""
-    from ..bitstream.select import chroma_location  # imported late: not needed for indexed videos
+    from ..bitstream.kind import chroma_location  # imported late: not needed for indexed videos
 
     context, frame = stream.codec_context, first.frame
     if first.encrypted:

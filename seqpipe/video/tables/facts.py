@@ -19,8 +19,8 @@ from ...array import IntArray
 from ..av_packet import av_packet
 from ..bitstream.bits import avc_format, hevc_format, unescape
 from ..bitstream.hevc import hevc_may_hide
+from ..bitstream.kind import classifier
 from ..bitstream.parameter_sets import ParameterSets, encoder_version
-from ..bitstream.select import classifier
 from ..probe.info import StreamInfo
 from ..probe.probe import FirstPicture, open_container, stream_info, video_stream
 from ..source.source import Source

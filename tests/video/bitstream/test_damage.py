@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.video.bitstream.kind import PacketKind
-from seqpipe.video.bitstream.select import chroma_location, classifier
+from seqpipe.video.bitstream.kind import PacketKind, chroma_location, classifier
 
 from .clips import AV1, H264, HEVC, MPEG, VP9, Recipe, encoded
 

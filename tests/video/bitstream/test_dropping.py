@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.video.bitstream.kind import PacketKind, droppable
-from seqpipe.video.bitstream.select import classifier
+from seqpipe.video.bitstream.kind import PacketKind, classifier, droppable
 from tests.support.deep import deep
 
 from .clips import (

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from seqpipe.video.av_packet import av_packet
 from seqpipe.video.bitstream import h264
-from seqpipe.video.bitstream.kind import PacketKind
-from seqpipe.video.bitstream.select import classifier, classify_all
+from seqpipe.video.bitstream.kind import PacketKind, classifier, classify_all
 
 from .clips import H264, encoded
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqpipe.video.bitstream.bits import BitReader, NalFormat, avc_format, hevc_format, nal_spans
-from seqpipe.video.bitstream.kind import Leading, PacketKind, droppable
-from seqpipe.video.bitstream.select import chroma_location, classifier
+from seqpipe.video.bitstream.kind import Leading, PacketKind, chroma_location, classifier, droppable
 from seqpipe.video.bitstream.sps import _predicted_set
 
 from .clips import AV1, H264, HEVC, MPEG, QUIET, VP9, Recipe, Stream, decoded, encoded, recipe

@@ -10,8 +10,9 @@ from seqpipe.errors import BackendError, DamagedSourceError, SeqpipeError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.device import Device
 from seqpipe.video.engine.engine import engine_for
-from seqpipe.video.plan.request import Request
-from tests.support.access import shared_names
+from seqpipe.video.plan import Request
+from tests.support import ffmpeg
+from tests.support.access import indexed, shared_names
 from tests.support.datasets import clips, images
 from tests.support.media import entry, made, names, shared_media
 
@@ -66,6 +67,28 @@ def test_real_videos_are_those_of_the_cpu(name):
     if not path.is_file():
         pytest.skip(f"{path} was not brought here")
     assert_those_of_the_cpu(path)
+
+
+def test_no_frame_takes_the_parameter_set_of_a_file_before(tmp_path):
+    """A damaged key frame names a set that its file lacks, and the other file has: with it, it could be decoded."""
+    other, damaged = tmp_path / "other.mp4", tmp_path / "damaged.mp4"
+    params = "keyint=24:min-keyint=24:scenecut=0:sps-id=1"
+    ffmpeg.write(other, "-i", str(made("h264")), "-c:v", "libx264", "-x264-params", params)
+    data, packets = bytearray(made("h264").read_bytes()), indexed(made("h264")).packets
+    begin = int(packets.offset[np.flatnonzero(packets.key)[1]]) + 5  # after the unit's length and type
+    header = int.from_bytes(data[begin : begin + 5], "big")
+    assert (header >> 31, header & 3) == (
+        0b1_0001000_1,
+        0b11,
+    )  # first_mb 0, I, set 0; two bits fill the last byte
+    header = 0b1_0001000_010 << 29 | (header & (1 << 31) - 1) >> 2
+    data[begin : begin + 5] = header.to_bytes(5, "big")
+    damaged.write_bytes(data)
+    with seqpipe.open(other, device="cuda") as gpu:
+        gpu.frames(range(len(gpu)))
+    with seqpipe.open(damaged) as cpu:
+        assert min(delivered(cpu)[2]) == 24
+    assert_those_of_the_cpu(damaged)
 
 
 @pytest.mark.parametrize("name", ["h264", "h264_open_gop", "h264_many_b", "wide_h264"])

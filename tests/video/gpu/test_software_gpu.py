@@ -21,7 +21,7 @@ from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import decoder, feeder, session
-from seqpipe.video.plan.request import Request
+from seqpipe.video.plan import Request
 from tests.support.deep import deep, deep_but
 from tests.support.media import made, made_all, names
 from tests.support.pictures import differences

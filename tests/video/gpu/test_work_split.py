@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from seqpipe.video.convert.paint import HostPainter
-from seqpipe.video.decode.pool import DecoderPool
+from seqpipe.video.convert.converter import HostPainter
+from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.engine.backend import DecodeBackend
 from seqpipe.video.engine.gpu_backends import CpuShare, WorkSplit, mixed_cpu_workers
 

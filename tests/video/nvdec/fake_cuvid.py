@@ -29,6 +29,7 @@ class FakeCuvid(CuvidCallbacks):
 
     Attributes:
         created: (width, height) of every decoder that was created.
+        parsers: handles of the parsers that were created and not destroyed.
         mapped: pointers that are mapped now, each with its decoder and the place of the picture there.
         released: where decoders go that nothing refers to any more.
         decoders: how many decoders there are now.
@@ -44,6 +45,7 @@ class FakeCuvid(CuvidCallbacks):
     def __init__(self) -> None:
         super().__init__()
         self.created: list[tuple[int, int]] = []
+        self.parsers: list[int] = []
         self.mapped: dict[int, tuple[int, int]] = {}
         self.released = ReleasedDecoders()
         self.decoders = 0
@@ -54,6 +56,7 @@ class FakeCuvid(CuvidCallbacks):
         self.surfaces = self.decode_surfaces = 0
         self.outputs: dict[int, int] = {}
         self._params: Any = None
+        self._newest = 0
         self._states: dict[int, int] = {}
         self._waiting: list[tuple[int, int]] = []
         self._surface = itertools.count()
@@ -63,15 +66,18 @@ class FakeCuvid(CuvidCallbacks):
         self._pointers = itertools.count(4096, 4096)
 
     def create_parser(self, handle: Any, params: Any) -> int:
-        handle._obj.value = 1
+        handle._obj.value = self._newest = self._newest + 1
+        self.parsers.append(self._newest)
         self._params = params._obj
         self.surfaces = self._params.decode_surfaces
         return 0
 
-    def destroy_parser(self, _handle: Any) -> int:
+    def destroy_parser(self, handle: Any) -> int:
+        self.parsers.remove(_value(handle))
         return 0
 
-    def parse(self, _parser: Any, address: int) -> int:
+    def parse(self, parser: int, address: int) -> int:
+        assert parser in self.parsers
         packet = Packet.from_address(address)
         if packet.flags & END_OF_STREAM:
             self._show(everything=True)

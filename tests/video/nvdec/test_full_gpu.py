@@ -48,7 +48,7 @@ def pool(cuvid):
 
 def stream(width, height):
     info = SimpleNamespace(codec="h264", pixel_format="yuv420p", width=width, height=height)
-    return SimpleNamespace(info=info, extradata=b"")
+    return SimpleNamespace(info=info, extradata=b"", set_ups=())
 
 
 def decode(session, width, height):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
+from types import SimpleNamespace
+
 import pytest
 
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.decode.packets import DecodeError, FedPacket
+from seqpipe.video.nvdec.decoder import NvdecDecoder
 from seqpipe.video.nvdec.session import Session
 
 START = "S 128x96 "
@@ -80,6 +84,37 @@ def test_a_session_takes_stream_after_stream_with_one_decoder(cuvid):
     for _ in range(5):
         run(session, [START + "I 0", "P 1", "P 2"])
     assert cuvid.created == [(128, 96)]
+
+
+ONE, OTHER = (b"sets", ()), (b"others", ())
+CHANGING = (b"sets", ((0, b"a"), (8, b"b")))
+
+
+@pytest.mark.parametrize(
+    ("codec", "streams", "parsers"),
+    [
+        ("h264", [ONE, ONE, OTHER, OTHER, ONE], 3),
+        ("h264", [CHANGING, CHANGING], 2),
+        ("h264", [(b"", ()), (b"", ())], 2),
+        ("vp9", [(b"", ()), (b"", ())], 1),
+    ],
+)
+def test_no_parameter_set_of_another_stream_stays_in_the_parser(cuvid, codec, streams, parsers):
+    """Where a stream's own one is destroyed, the other one of its number would be used without a report."""
+    session = Session(4, 0, in_use=4, released=cuvid.released)
+    used = []
+    for extradata, set_ups in streams:
+        index = SimpleNamespace(info=SimpleNamespace(codec=codec), extradata=extradata, set_ups=set_ups)
+        decoder = NvdecDecoder(session, index, deque())
+        for result in decoder.feed([fed(0, (START + "I 0").encode()), fed(1, b"P 1")]):
+            assert not result.damaged
+        assert sum(len(result.frames) for result in decoder.flush()) == 2
+        used += [parser for parser in cuvid.parsers if parser not in used]
+    assert len(used) == parsers
+    assert len(cuvid.parsers) == 1
+    assert cuvid.created == [(128, 96)]
+    session.close()
+    assert cuvid.parsers == []
 
 
 def test_the_next_run_of_a_stream_needs_no_new_decoder_while_pictures_of_the_last_are_in_use(cuvid):

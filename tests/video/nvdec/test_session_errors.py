@@ -244,7 +244,8 @@ def test_no_interrupt_is_lost_wherever_it_comes_while_pictures_are_decoded_and_l
 
 
 def test_no_interrupt_is_lost_where_a_decoder_is_left_midway(open_session):
-    index, given_up = SimpleNamespace(info=SimpleNamespace(codec="vp8"), extradata=b""), deque()
+    index = SimpleNamespace(info=SimpleNamespace(codec="vp8"), extradata=b"", set_ups=())
+    given_up = deque()
     fed = [
         FedPacket(number, text.encode(), key=not number, wanted=True) for number, text in enumerate(PACKETS)
     ]

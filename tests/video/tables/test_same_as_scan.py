@@ -11,8 +11,7 @@ import pytest
 import seqpipe
 from data_scripts.make_videos import ITEMS
 from seqpipe.errors import DamagedSourceError, SeqpipeError
-from seqpipe.video.decode.kinds import HeldPackets, learn
-from seqpipe.video.decode.packets import open_packets
+from seqpipe.video.decode.packets import HeldPackets, learn, open_packets
 from seqpipe.video.index.build import build_index
 from seqpipe.video.index.cache import load_index
 from seqpipe.video.index.from_tables import index_of_tables
