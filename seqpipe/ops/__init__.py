@@ -26,7 +26,6 @@ One class in the module of its family is all the code::
 
         pointwise = True                                        # on a CPU, uint8 then uses a table
         examples = ({"factor": 1.5}, {"factor": (0.5, 2.0)})    # one of them sampled
-        errors = (({"factor": -1}, "factor=-1 is not valid; allowed: a number from 0 to 16"),)
 
         def reference(self, x: Array, p: Any) -> Array:
             \"\"\"The product.\"\"\"
@@ -39,7 +38,8 @@ A field declared by ``param`` is a parameter. ``pointwise``, ``examples``, ``bod
 
 Add the class's name to the family's ``__all__``, and run ``python -m seqpipe.ops``, which writes the type stubs.
 Validation, messages, ``fn.gain``, ``ops.Gain``, ``repr``, JSON, the kernel, and all tests of
-``tests/ops/test_every_*.py`` follow. Add a test against an independent implementation.
+``tests/ops/test_every_*.py`` follow. Add a test against an independent implementation. Where ``__post_init__`` checks
+more than the declaration of one parameter, ``errors`` has an example of each message.
 
 - The reference defines the operator. It gets float32 images ``(F, H, W, C)`` and ``p`` with the parameters as float32;
   its result is rounded half to even and saturated once, by the caller. ``body`` computes the same in C++, where

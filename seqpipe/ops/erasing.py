@@ -147,10 +147,7 @@ class Erase(_Regions):
         },
         {"anchor": (0.5, 0.5), "shape": (3.0, 2.0), "normalized_anchor": True, "centered_anchor": True},
     )
-    errors = (
-        ({"shape": (-1.0, 2.0)}, "shape=-1.0 is not valid; allowed: a number of at least 0 pixels"),
-        ({"more": (1.0, 2.0)}, "more has 2 numbers; allowed: 4 for each of up to 15 regions"),
-    )
+    errors = (({"more": (1.0, 2.0)}, "more has 2 numbers; allowed: 4 for each of up to 15 regions"),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,10 +213,7 @@ class RandomErasing(_Regions):
         {"seed": 1},
         {"scale": (0.2, 0.6), "p": 0.5, "fill_value": 10.0, "seed": 3},
     )
-    errors = (
-        ({"scale": (0.5, 0.1)}, r"scale=\(0.5, 0.1\) is reversed; allowed: \(least, greatest\)"),
-        ({"ratio": (0.0, 1.0)}, "ratio=0.0 is not valid; allowed: a number from 0.001 to 1000"),
-    )
+    errors = (({"scale": (0.5, 0.1)}, r"scale=\(0.5, 0.1\) is reversed; allowed: \(least, greatest\)"),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -124,7 +124,6 @@ class Uniform(_Random, function_name="random.uniform"):
     examples = ({"range": (0.5, 2.0), "seed": 1}, {"range": (-10.0, 10.0), "per_frame": True})
     errors = (
         ({"range": (2.0, 1.0)}, r"random.uniform: the range \(2.0, 1.0\) is reversed; allowed: \(least"),
-        ({"range": 3.0}, "random.uniform: range=3.0 is not valid; allowed: 2 values, each a number"),
     )
 
     @cached_property
@@ -140,7 +139,6 @@ class Normal(_Random, function_name="random.normal"):
     stddev: float = param(1.0, "standard deviation", lo=0, drawn=False)
 
     examples = ({"mean": 1.0, "stddev": 0.1, "seed": 1}, {"per_frame": True})
-    errors = (({"stddev": -1.0}, "random.normal: stddev=-1.0 is not valid; allowed: a number of at least 0"),)
 
     @cached_property
     def distribution(self) -> distributions.Distribution:
@@ -157,10 +155,7 @@ class Choice(_Random, function_name="random.choice"):
     )
 
     examples = ({"of": (3, 5, 7), "seed": 1}, {"of": (0.0, 90.0), "weights": (3, 1), "per_frame": True})
-    errors = (
-        ({"of": ()}, r"random.choice: of=\(\) is not valid; allowed: one value or more"),
-        ({"of": (1, 2), "weights": (1,)}, r"random.choice: weights=\(1.0,\) do not fit 2 values"),
-    )
+    errors = (({"of": (1, 2), "weights": (1,)}, r"random.choice: weights=\(1.0,\) do not fit 2 values"),)
 
     @cached_property
     def distribution(self) -> distributions.Distribution:
@@ -174,9 +169,6 @@ class CoinFlip(_Random, function_name="random.coin_flip"):
     probability: float = param(0.5, "probability of 1", lo=0, hi=1, drawn=False)
 
     examples = ({"probability": 0.25, "seed": 1}, {"per_frame": True})
-    errors = (
-        ({"probability": 2}, "random.coin_flip: probability=2 is not valid; allowed: a number from 0 to 1"),
-    )
 
     @cached_property
     def distribution(self) -> distributions.Distribution:

@@ -55,9 +55,8 @@ def test_the_operator_of_the_manual(unregistered, anywhere):
     wanted = np.rint(np.minimum(x * 1.5, 255)).astype(np.uint8)
     compare(anywhere(gain(factor=1.5), x), wanted)
     compare(fn.gain(x, factor=1.5), wanted)
-    for arguments, said in gain.traits.errors:
-        with pytest.raises(ParameterError, match=said):
-            gain(**arguments)
+    with pytest.raises(ParameterError, match="gain: factor=-1 is not valid; allowed: a number from 0 to 16"):
+        gain(factor=-1)
     assert Op.from_json(gain(factor=(1, 2)).to_json()) == gain(factor=Uniform(1.0, 2.0))
 
 

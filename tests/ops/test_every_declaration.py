@@ -15,6 +15,7 @@ from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Op, PerFrame, Spec, Uniform, apply, per_frame
 from seqpipe.ops.core.blocks import resolve
+from seqpipe.ops.core.parameters import ANY, MATRIX, Parameter
 from tests.support.marks import ALL, CASES, NAMES, TAKES, some
 from tests.support.operators import (
     built,
@@ -195,9 +196,43 @@ def test_values_that_no_parameter_has_are_refused(name):
                 built((name, 0), **{common: value})
 
 
+def beyond(one):
+    """What is allowed of each element of a parameter, in words of its bounds, and values that are not."""
+    if one.choices:
+        return ", ".join(map(repr, one.choices)), [2, "", one.choices[0] + "?"]
+    what = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}[one.kind]
+    bad = [3] if one.kind is str else ["wide", *{int: [0.5], bool: [2]}.get(one.kind, [])]
+    lo, hi = (f"{end:g}" if end is not None and abs(end) < 1e5 else r"-?[\d.]+" for end in (one.lo, one.hi))
+    if one.lo is not None:
+        what += f" of at least {lo}" if one.hi is None else f" from {lo} to {hi}"
+        bad += [one.lo - 1, np.nextafter(one.lo, -np.inf)]
+    return what, bad + ([] if one.hi is None else [one.hi + 1])
+
+
+@ALL
+def test_values_out_of_bounds_are_refused_in_words(name):
+    """Of every parameter, also of those that are one value for all samples; by the function, too."""
+    x = np.zeros((4, 4, 3), np.uint8)
+    for q in REGISTRY[name].parameters:
+        if type(q) is not Parameter:  # the range has forms of its own
+            continue
+        what, bad = beyond(q.one)
+        for value in bad:
+            given = {0: value, ANY: (value,), MATRIX: ((value,),)}.get(q.size, (value,) * q.size)
+            with pytest.raises(
+                ParameterError, match=rf"^{name}: {q.name}=.* is not valid; allowed: (.* each )?{what}"
+            ):
+                REGISTRY[name](**{q.name: given})
+        with pytest.raises(ParameterError, match=rf"^{name}: {q.name}"):
+            attrgetter(name)(fn)(x, **{q.name: given})
+        if q.size:
+            several = {ANY: "one value or more", MATRIX: "rows of values"}.get(q.size, f"{q.size} values")
+            with pytest.raises(ParameterError, match=rf"^{name}: {q.name}.*; allowed: {several}, "):
+                REGISTRY[name](**{q.name: ()})
+
+
 @ALL
 def test_its_own_examples_of_errors(name):
-    assert REGISTRY[name].traits.errors, "one at least"
     for arguments, said in REGISTRY[name].traits.errors:
         with pytest.raises(ParameterError, match=said):
             REGISTRY[name](**arguments)

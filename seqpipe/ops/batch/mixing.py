@@ -38,11 +38,6 @@ class Mixup(Mixing):
         {"alpha": 0.4, "num_classes": 5, "seed": 1},
         {"alpha": 1.0, "per_sample": True, "p": 0.7, "seed": 2},
     )
-    errors = (
-        ({"alpha": 0}, "alpha=0 is not valid; allowed: a number of at least 0.001"),
-        ({"num_classes": 0}, "num_classes=0 is not valid; allowed: a whole number of at least 1 or None"),
-        ({"per_frame": True}, "per_frame asks for a value for each frame"),
-    )
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  independent of the spec
         """Sample the weight."""
@@ -108,10 +103,6 @@ class CutMix(Mixing, function_name="cutmix"):
         {"num_classes": 5, "seed": 1},
         {"alpha": 0.5, "per_sample": True, "p": 0.7, "seed": 2},
     )
-    errors = (
-        ({"alpha": -1.0}, "alpha=-1.0 is not valid; allowed: a number of at least 0.001"),
-        ({"per_sample": 3}, "per_sample=3 is not valid; allowed: True or False"),
-    )
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:  # noqa: ARG002  independent of the spec
         """Sample the ratio, and the center relative to the image."""
@@ -170,10 +161,6 @@ class CutMix3d(CutMix, function_name="cutmix3d"):
     sample_layouts = {3: "DHW", 4: "DHWC"}  # noqa: RUF012  a ClassVar of the base
     derived = ("ratio", ("center", 3), ("box", 6), *Mixing.traits.derived)
     examples = ({"num_classes": 5, "seed": 1}, {"alpha": 0.5, "per_sample": True, "p": 0.7, "seed": 2})
-    errors = (
-        ({"alpha": 0}, "cutmix3d: alpha=0 is not valid; allowed: a number of at least 0.001"),
-        ({"num_classes": 0}, "num_classes=0 is not valid; allowed: a whole number of at least 1 or None"),
-    )
 
     def check_sample(self, spec: Spec) -> None:
         """Check that there are several slices.

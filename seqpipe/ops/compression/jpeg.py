@@ -60,7 +60,6 @@ class JpegCompressionDistortion(Op):
         {"quality": (5, 95), "seed": 1},
         {"quality": 100},
     )
-    errors = (({"quality": 0}, "quality=0 is not valid; allowed: a whole number from 1 to 100"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """Derive the quantization steps, and the scale to 8 bits."""

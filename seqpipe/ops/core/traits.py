@@ -192,7 +192,8 @@ class Traits:
             steps, and the greatest share of values that differ.
         cpu_tolerance: tolerance of the CPU implementation, where it differs.
         examples: arguments that tests and documentation use.
-        errors: invalid arguments, each with a regular expression that matches the message.
+        errors: arguments that the class's own checks refuse, each with a regular expression that matches the message;
+            what the declaration of one parameter refuses needs no example.
         converted: steps of a reader's conversion that can replace the operator; never inherited, because a subclass may
             do something else.
     """

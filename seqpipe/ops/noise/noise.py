@@ -95,7 +95,6 @@ class GaussianNoise(_Noise, stream="noise_gaussian"):
         {"stddev": 20.0},
         {"mean": -3.5, "stddev": (0.0, 10.0), "seed": 5},
     )
-    errors = (({"stddev": -1}, "stddev=-1 is not valid; allowed: a number of at least 0 levels"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Compute the formula."""
@@ -132,7 +131,6 @@ class ShotNoise(_Noise, stream="noise_shot"):
         {},
         {"factor": (0.5, 60.0), "seed": 3},
     )
-    errors = (({"factor": -2.0}, "factor=-2.0 is not valid; allowed: a number of at least 0 levels"),)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  the dtype decides
         """Derive whether counts come from tables, which exist for uint8."""
@@ -200,7 +198,6 @@ class SaltAndPepperNoise(Ranged, _Noise, stream="noise_salt_and_pepper"):
         {"prob": (0.0, 0.5), "salt_vs_pepper": 0.25, "per_channel": True, "seed": 7},
         {"prob": 0.5, "salt_val": 200.0, "pepper_val": 50.0},
     )
-    errors = (({"prob": 1.5}, "prob=1.5 is not valid; allowed: a number from 0 to 1"),)
 
     @property
     def needs_range(self) -> bool:

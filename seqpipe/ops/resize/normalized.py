@@ -85,11 +85,6 @@ class CropMirrorNormalize(Windowed, Geometry):
         },
         {"std": 255.0, "shift": -0.5},
     )
-    errors = (
-        ({"std": 0}, "std=0 is not valid; allowed: a number of at least 1e-12"),
-        ({"output_layout": "WHC"}, "output_layout='WHC' is not valid; allowed: 'CHW', 'HWC', 'CFHW'"),
-        ({"mean": "imagenet"}, "mean='imagenet' is not valid; allowed: one value or more, each a number"),
-    )
 
     def value_map(self) -> ValueMap:
         """See :meth:`Op.value_map`."""

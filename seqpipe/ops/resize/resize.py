@@ -218,11 +218,6 @@ class Resize(_Sized):
         ({"size": (4, 4), "resize_x": 3}, "resize: size and resize_x or resize_y given; allowed: one of"),
         ({"resize_shorter": 4, "mode": "stretch"}, "mode='stretch' with resize_shorter; allowed: 'default'"),
         (
-            {"size": (4, 4), "interp_type": "sinc"},
-            "interp_type='sinc' is not valid; allowed: 'nearest', 'linear'",
-        ),
-        ({"resize_x": 0}, "resize_x=0 is not valid; allowed: a whole number of at least 1"),
-        (
             {"size": (4, 4), "interp_type": "gaussian", "compat": "tf1"},
             "interp_type='gaussian' with compat='tf1'; allowed: 'nearest', 'linear', 'triangular', 'cubic', 'area'",
         ),
@@ -266,13 +261,7 @@ class ResizeCropMirror(Windowed, _Sized):
             "roi_end": (5.0, -9.0),
         },
     )
-    errors = (
-        ({"crop": (4, 4)}, "resize_crop_mirror: no size is given; allowed: one of size"),
-        (
-            {"size": (4, 4), "crop": 4},
-            "crop=4 is not valid; allowed: 2 values, each a whole number of at least 1",
-        ),
-    )
+    errors = (({"crop": (4, 4)}, "resize_crop_mirror: no size is given; allowed: one of size"),)
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """See :meth:`Geometry.mapping`.
@@ -322,13 +311,10 @@ class RandomResizedCrop(OutputSize, Scaled):
         {"size": (6, 4), "random_area": (0.5, 0.9), "interp_type": "cubic", "seed": 5},
     )
     errors = (
-        ({"size": (4, 0)}, "size=0 is not valid; allowed: a whole number of at least 1"),
         (
             {"random_area": (0.5, 0.2)},
             r"random_area=\(0.5, 0.2\) is reversed; allowed: \(least, greatest\)",
         ),
-        ({"random_area": (0, 2)}, "random_area=2 is not valid; allowed: a number from 0 to 1"),
-        ({"random_aspect_ratio": 1.0}, "random_aspect_ratio=1.0 is not valid; allowed: 2 values"),
     )
 
     def __post_init__(self) -> None:

@@ -199,7 +199,6 @@ class Mean(_Float, function_name="reductions.mean"):
             {"axes": 0, "axis_names": "H"},
             "reductions.mean: axes and axis_names given; allowed: one of axes, axis_names",
         ),
-        ({"dtype": "uint8"}, "dtype='uint8' is not valid; allowed: 'float32', 'float64'"),
     )
 
     def reference(self, x: Array, p: Any) -> Array:
@@ -211,7 +210,6 @@ class MeanSquare(_Float, function_name="reductions.mean_square"):
     """Compute the mean of the squares of values along axes."""
 
     examples = ({}, {"axes": (0, -1)})
-    errors = (({"axes": 0.5}, "axes=0.5 is not valid; allowed: a whole number"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Compute the mean of the squares."""
@@ -222,7 +220,6 @@ class Rms(_Float, function_name="reductions.rms"):
     """Compute the root of the mean of the squares of values along axes."""
 
     examples = ({}, {"axis_names": "HWC"})
-    errors = (({"keep_dims": 2}, "keep_dims=2 is not valid; allowed: True or False"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Compute the root of the mean of the squares."""
@@ -239,7 +236,6 @@ class Sum(_Reduction, function_name="reductions.sum"):
     )
 
     examples = ({}, {"axes": 0, "dtype": "float64"})
-    errors = (({"dtype": "uint8"}, "dtype='uint8' is not valid; allowed: 'uint64', 'int64', 'float32'"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Compute the sum."""
@@ -254,7 +250,6 @@ class Min(_Reduction, function_name="reductions.min"):
     """Compute the least value along axes."""
 
     examples = ({}, {"axis_names": "F"})
-    errors = (({"axes": ()}, r"axes=\(\) is not valid; allowed: one value or more"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Compute the minimum."""
@@ -265,7 +260,6 @@ class Max(_Reduction, function_name="reductions.max"):
     """Compute the greatest value along axes."""
 
     examples = ({}, {"axis_names": "HW"})
-    errors = (({"axis_names": 3}, "axis_names=3 is not valid; allowed: a string or None"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Compute the maximum."""
@@ -311,7 +305,6 @@ class Variance(_Spread, function_name="reductions.variance"):
     """
 
     examples = ({}, {"axis_names": "HW", "ddof": 1})
-    errors = (({"ddof": -1}, "ddof=-1 is not valid; allowed: a whole number of at least 0"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Compute the mean square of distances."""
@@ -325,7 +318,6 @@ class StdDev(_Spread, function_name="reductions.std_dev"):
     """
 
     examples = ({}, {"axis_names": "HW", "ddof": 1})
-    errors = (({"ddof": 0.5}, "ddof=0.5 is not valid; allowed: a whole number of at least 0"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Compute the root of the variance."""

@@ -53,13 +53,6 @@ class ElementExtract(Order):
     p: float = param(1.0, "always 1, as the result has another shape", lo=1, hi=1, drawn=False)
 
     examples = ({"element_map": (2, -1, 0, 0)}, {"element_map": (1,)})
-    errors = (
-        (
-            {"element_map": ()},
-            r"element_map=\(\) is not valid; allowed: one value or more, each a whole number",
-        ),
-        ({"element_map": (0, 0.5)}, "element_map=0.5 is not valid; allowed: a whole number"),
-    )
 
     @or_node
     def __call__(
@@ -130,10 +123,6 @@ class FrameDifference(Frames, Op):
 
     takes_raw = True
     examples = ({}, {"lag": 2, "absolute": True}, {"dtype": "float32"})
-    errors = (
-        ({"lag": 0}, "lag=0 is not valid; allowed: a whole number of at least 1"),
-        ({"p": 0.5}, "p=0.5 is not valid; allowed: "),
-    )
 
     def result_dtype(self, dtype: str) -> str:
         """Return the parameter ``dtype``, or a dtype that holds every difference."""
@@ -197,10 +186,7 @@ class FrameSlice(Order, Op):
     step: int = param(1, "distance between frames; negative to go backward", unit="frames", drawn=False)
 
     examples = ({"start": 1}, {"stop": -1}, {"start": -1, "step": -2})
-    errors = (
-        ({"step": 0}, "frame_slice: step=0 is not valid; allowed: a whole number other than 0"),
-        ({"start": 0.5}, "start=0.5 is not valid; allowed: a whole number or None"),
-    )
+    errors = (({"step": 0}, "frame_slice: step=0 is not valid; allowed: a whole number other than 0"),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -229,7 +215,6 @@ class Reverse(Order, Op):
     """Reverse the order of frames."""
 
     examples = ({}, {"p": 0.5, "seed": 3})
-    errors = (({"p": 2}, "p=2 is not valid; allowed: a number from 0 to 1"),)
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  independent of p
         """Return the frames from the last to the first."""
@@ -255,10 +240,6 @@ class SequenceRearrange(Order, Op):
         {"new_order": (0, 0, -1, 1, 1)},
         {"new_order": (-1, 1, 1), "p": 0.5, "seed": 2},
     )
-    errors = (
-        ({"new_order": ()}, r"new_order=\(\) is not valid; allowed: one value or more, each a whole number"),
-        ({"new_order": (0, 0.5)}, "new_order=0.5 is not valid; allowed: a whole number"),
-    )
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  independent of p
         """Return the parameter ``new_order``.
@@ -277,10 +258,6 @@ class Subsample(Order, Op):
     offset: Number = param(0, "index of the first frame", unit="frames", lo=0, identity=0)
 
     examples = ({"stride": 2}, {"stride": 3, "offset": (0, 2), "seed": 5}, {"stride": 2, "offset": 1})
-    errors = (
-        ({"stride": 0}, "stride=0 is not valid; allowed: a whole number of at least 1"),
-        ({"offset": -1}, "offset=-1 is not valid; allowed: a whole number of at least 0"),
-    )
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:
         """Return evenly spaced frames.
@@ -317,10 +294,6 @@ class TemporalJitter(Order, Op):
         {"offset": (-2, 2), "seed": 4},
         {"offset": (-2, 2), "keep_order": False, "p": 0.7, "seed": 6},
         {"offset": (-1, 1), "per_frame": False, "seed": 1},
-    )
-    errors = (
-        ({"offset": 0.5}, "offset=0.5 is not valid; allowed: a whole number"),
-        ({"offset": (2, -2)}, r"offset=\(2, -2\) is not valid; allowed: a range \(least, greatest\)"),
     )
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:

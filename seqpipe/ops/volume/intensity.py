@@ -44,7 +44,6 @@ class GaussianNoise3d(Intensity):
     sigma: Number = param((0.0, 0.1), "standard deviation, in the unit of the values", lo=0)
 
     examples = ({"sigma": 0.1}, {"sigma": (0.0, 0.2), "p": 0.5, "seed": 1, "per_channel": True})
-    errors = (({"sigma": -1}, "gaussian_noise3d: sigma=-1 is not valid; allowed: a number of at least 0"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``x + sigma · n``."""
@@ -63,7 +62,6 @@ class RicianNoise(Intensity):
     )
 
     examples = ({"sigma": 0.1}, {"sigma": (0.0, 0.2), "p": 0.5, "seed": 1})
-    errors = (({"sigma": -1}, "rician_noise: sigma=-1 is not valid; allowed: a number of at least 0"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``√((x + sigma · n)² + (sigma · m)²)``."""
@@ -81,12 +79,6 @@ class BrightnessMultiplicative(Intensity):
     factor: Number = param(1.0, "factor of all values", lo=0, identity=1.0)
 
     examples = ({"factor": 1.2}, {"factor": (0.75, 1.25), "per_channel": True, "p": 0.5, "seed": 1})
-    errors = (
-        (
-            {"factor": -1},
-            "brightness_multiplicative: factor=-1 is not valid; allowed: a number of at least 0",
-        ),
-    )
 
     def reference(self, x: Array, p: Any) -> Array:
         """``x · factor``."""
@@ -103,7 +95,6 @@ class BrightnessAdditive(Intensity):
     offset: Number = param(0.0, "offset of all values", identity=0.0)
 
     examples = ({"offset": 0.1}, {"offset": (-0.1, 0.1), "p": 0.5, "seed": 1})
-    errors = (({"offset": "wide"}, "brightness_additive: offset='wide' is not valid; allowed: a number"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``x + offset``."""
@@ -121,7 +112,6 @@ class Contrast3d(Intensity):
     preserve_range: bool = param(True, "whether values are clipped to the range of the input", drawn=False)
 
     examples = ({"factor": 1.2}, {"factor": (0.75, 1.25), "preserve_range": False, "p": 0.5, "seed": 1})
-    errors = (({"factor": -1}, "contrast3d: factor=-1 is not valid; allowed: a number of at least 0"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``(x - mean) · factor + mean``."""
@@ -158,7 +148,6 @@ class Gamma3d(Intensity):
         },
     )
     errors = (
-        ({"gamma": 0}, "gamma3d: gamma=0 is not valid; allowed: a number from 0.01 to 100"),
         ({"range": (2, 1)}, r"gamma3d: range=\(2, 1\) is not valid; allowed: \(least, greatest\), 'minmax'"),
     )
 
@@ -205,9 +194,6 @@ class ZScore(Intensity):
 
     to_float = True
     examples = ({"of": "all"}, {"of": "nonzero", "keep_zeros": True, "p": 0.5, "seed": 1})
-    errors = (
-        ({"of": "some"}, "zscore: of='some' is not valid; allowed: 'all', 'mask', 'nonzero'|of='some'"),
-    )
 
     def reference(self, x: Array, p: Any) -> Array:
         """``(x - mean) / deviation``."""
@@ -276,7 +262,6 @@ class PercentileRescale(Intensity):
 
     to_float = True
     examples = ({"lower": 1.0, "upper": 99.0}, {"lower": (0.0, 2.0), "p": 0.5, "seed": 1})
-    errors = (({"lower": -1}, "percentile_rescale: lower=-1 is not valid; allowed: a number from 0 to 100"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``(x - low) / (high - low)``, cut off at 0 and 1."""
@@ -371,7 +356,6 @@ class BrightnessGradient(_Local):
         {"offset": 0.4},
         {"offset": (-1.0, 1.0), "reach": 0.3, "centered": False, "p": 0.5, "seed": 1},
     )
-    errors = (({"reach": 0}, "brightness_gradient: reach=0 is not valid; allowed: a number from 0.01 to 10"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``x + offset · g``, with ``g`` the Gaussian, without its mean if it is centered."""
@@ -386,7 +370,6 @@ class LocalGamma(_Local):
     gamma: Number = param((0.7, 1.5), "exponent at the center of the Gaussian", lo=0.01, hi=100, identity=1.0)
 
     examples = ({"gamma": 2.0}, {"gamma": (0.7, 1.5), "reach": 0.3, "p": 0.5, "seed": 1})
-    errors = (({"gamma": 0}, "local_gamma: gamma=0 is not valid; allowed: a number from 0.01 to 100"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``u ^ (gamma ^ g) · (hi - lo) + lo`` with ``u`` the share of the range and ``g`` the Gaussian."""

@@ -32,7 +32,6 @@ class Flip3d(VolumeGeometry):
         {},
         {"depth": Choice((0, 1)), "height": Choice((0, 1)), "width": False, "p": 0.5, "seed": 1},
     )
-    errors = (({"width": 2}, "flip3d: width=2 is not valid; allowed: True or False"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`VolumeGeometry.moved`."""
@@ -56,7 +55,6 @@ class Rot90(VolumeGeometry):
     )
 
     examples = ({"turns": 1}, {"turns": (0, 3), "plane": "dh", "seed": 1})
-    errors = (({"turns": 4}, "rot90: turns=4 is not valid; allowed: a whole number from -3 to 3"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`VolumeGeometry.moved`."""
@@ -95,12 +93,6 @@ class Crop3d(VolumeGeometry):
 
     for_each_axis = ("position",)
     examples = ({"size": (2, 3, 4)}, {"size": (2, 2, 2), "position": (0, 1), "seed": 1})
-    errors = (
-        (
-            {"size": (0, 1, 1)},
-            r"crop3d: size=.* is not valid; allowed: a whole number",
-        ),
-    )
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`VolumeGeometry.moved`."""
@@ -153,7 +145,6 @@ class Pad3d(VolumeGeometry):
         {"before": (1, 0, 2), "after": (0, 3, 0)},
         {"size": (9, 9, 9), "pad_mode": "edge", "p": 0.5, "seed": 1},
     )
-    errors = (({"before": (-1, 0, 0)}, r"pad3d: before=.* is not valid; allowed: a whole number"),)
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:  # noqa: ARG002  nothing is drawn
         """See :meth:`VolumeGeometry.moved`."""
@@ -184,7 +175,6 @@ class ReplaceLabel(Volumetric):
 
     on_labels = True
     examples = ({"label": -1, "by": 0}, {"label": 2, "by": 1, "p": 0.5, "seed": 1})
-    errors = (({"label": 0.5}, "replace_label: label=0.5 is not valid; allowed: a whole number"),)
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
         """The labels ``(D, H, W, C)``."""
