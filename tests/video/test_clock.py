@@ -13,6 +13,7 @@ import av
 import numpy as np
 import pytest
 
+import seqpipe
 from data_scripts.frame_code import read
 from seqpipe.errors import FrameRangeError
 from seqpipe.video.convert.output import OutputSpec
@@ -131,6 +132,18 @@ def test_equal_pts_keep_their_decode_order(name, first):
     with VideoReader(path) as video:
         assert [video.frame_at(first + 0.08 * n + 0.02) for n in range(23)] == [2 * n + 1 for n in range(23)]
         assert [read(frame) for frame in video.at([first, first + 0.1]).numpy()] == [1, 3]
+
+
+@pytest.mark.parametrize("ticks", [10, 13, 20])
+@pytest.mark.parametrize("name", ["h264", "hevc", "mpeg4_one_b"])
+def test_times_that_a_muxer_moved_do_not_decide_the_order_of_b_frames(name, ticks, tmp_path):
+    """With fewer ticks than frames, FFmpeg's muxer makes times ascend as the packets are decoded."""
+    path = tmp_path / "coarse.mov"
+    ffmpeg.write(path, "-i", str(media.made(name)), "-c", "copy", "-video_track_timescale", str(ticks))
+    with av.open(str(path)) as container:
+        shown = [read(frame.to_ndarray(format="rgb24")) for frame in container.decode(video=0)]
+    assert _numbers(path) == shown == sorted(shown)
+    assert [read(frame.numpy()[0]) for frame in seqpipe.stream(path)] == shown
 
 
 def test_negative_pts_are_kept():

@@ -155,7 +155,8 @@ class Scan:
         else:
             missing = _missing(scan, info)
             step, may_reorder = _step(scan, info, missing), reorders or bool(info.has_b_frames)
-            index = place(source, index, missing, step, reorders=may_reorder)
+            suspect = _with_dts_as_pts(scan) if info.has_b_frames else []
+            index = place(source, index, missing, step, reorders=may_reorder, suspect=suspect)
         index = drop_head(source, index, _head(scan), refreshed=_refreshed(scan))
         frames = index.packets.frame_packet
         if self.ended and not frames.size and described.packets.shown.any():
@@ -388,15 +389,19 @@ def _pts_are_dts(scan: _Collected, info: StreamInfo) -> bool:
 
 def _some_pts_are_dts(scan: _Collected, info: StreamInfo) -> bool:
     """Return whether a reference frame whose pts is its dts would be shown before the B-frames that follow it."""
-    if info.codec not in _B_BEFORE_REFERENCE:
-        return False
+    return info.codec in _B_BEFORE_REFERENCE and bool(_with_dts_as_pts(scan))
+
+
+def _with_dts_as_pts(scan: _Collected) -> list[int]:
+    """Return the B-frames with a later pts than the frame before them that is none, whose pts is its dts."""
+    found: list[int] = []
     copied: int | None = None
-    for pts, dts, kind in zip(scan.pts, scan.dts, scan.kind, strict=True):
+    for number, (pts, dts, kind) in enumerate(zip(scan.pts, scan.dts, scan.kind, strict=True)):
         if kind.picture_type != "B":
             copied = pts if pts == dts else None
         elif copied is not None and pts is not None and pts > copied:
-            return True
-    return False
+            found.append(number)
+    return found
 
 
 def _may_reorder(scan: _Collected, info: StreamInfo) -> bool:

@@ -48,7 +48,7 @@ __all__ = [
     "unpack",
 ]
 
-INDEX_FORMAT = 9
+INDEX_FORMAT = 10
 """Version of the format; everything that is stored and derived from an index includes it."""
 
 PREFIX = struct.Struct("<8sII")

@@ -139,9 +139,19 @@ def order_by_decoding(source: Source, index: PacketIndex) -> PacketIndex:
 
 
 def place(
-    source: Source, index: PacketIndex, missing: BoolArray, step: Fraction, *, reorders: bool
+    source: Source,
+    index: PacketIndex,
+    missing: BoolArray,
+    step: Fraction,
+    *,
+    reorders: bool,
+    suspect: Collection[int] = (),
 ) -> PacketIndex:
-    """Return the index with times for frames without pts, and frames of equal pts in the order of their decoding."""
+    """Return the index with times for frames without pts, and frames of equal pts in the order of their decoding.
+
+    The groups of pictures with equal pts, and the first one with ``suspect`` packets, are decoded: if their times
+    contradict the order of their frames, decoding decides the order of all.
+    """
     table = index.packets
     rank, decoded = np.arange(len(table)), np.zeros(len(table), dtype=bool)
     reorders = reorders and not table.key.all()
@@ -159,7 +169,10 @@ def place(
     if not reorders:
         return replace(index, packets=table)
     tied = _tied(table)
-    for begin, end in _spans(table, tied[~decoded[tied].all(axis=1)]):
+    doubtful = tied[~decoded[tied].all(axis=1)]
+    if first := [packet for packet in suspect if not decoded[packet]][:1]:
+        doubtful = np.concatenate([doubtful, [[first[0], first[0]]]])
+    for begin, end in _spans(table, doubtful):
         order = _decoded(source, index, np.arange(begin, end))
         shown = [packet for packet in order.packets if table.shown[packet]]
         if (np.diff(table.pts[shown]) < 0).any():  # times that contradict the order of frames decide nothing
@@ -188,17 +201,22 @@ def _tied(table: PacketTable) -> IntArray:
 
 
 def _spans(table: PacketTable, tied: IntArray) -> list[tuple[int, int]]:
-    """Return the begins and ends of the packets to decode for the order of tied ones, each from a key packet."""
+    """Return the begins and ends of the packets to decode for the order of tied ones: whole groups of pictures.
+
+    A muxer that moved times to make them ascend has moved those behind equal ones as well.
+    """
     spans: list[tuple[int, int]] = []
+    keys = np.append(np.flatnonzero(table.key), len(table))
     for first, last in tied[np.argsort(tied[:, 0], kind="stable")].tolist():
         begin = int(table.gop[first])
         # A leading picture may be predicted from before its key frame; the times do not tell whether this is one.
         if any(table.gop[p] == begin != p and table.pts[p] <= table.pts[begin] for p in (first, last)):
             begin = int(table.gop[max(0, begin - 1)])
+        end = int(keys[np.searchsorted(keys, last, side="right")])
         if spans and begin < spans[-1][1]:
-            spans[-1] = min(begin, spans[-1][0]), max(last + 1, spans[-1][1])
+            spans[-1] = min(begin, spans[-1][0]), max(end, spans[-1][1])
         else:
-            spans.append((begin, last + 1))
+            spans.append((begin, end))
     return spans
 
 
