@@ -30,8 +30,8 @@ from .convert.surface import AnySurface
 from .decode.packets import IndexMismatchError, PacketReader, open_packets
 from .decode.run import Decoding, Lost
 from .device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
+from .engine.backend import fill
 from .engine.engine import available_cores, reader_context
-from .engine.fill import fill
 from .index.cache import Learned
 from .index.open import cached_index, open_index, reindexed
 from .packet_index import PacketIndex

@@ -26,7 +26,7 @@ from seqpipe.video.decode.packets import open_packets
 from seqpipe.video.decode.run import Decoding, Lost
 from seqpipe.video.engine import child_memory, children
 from seqpipe.video.engine.backend import PROCESSES, DecodeBackend, processes
-from seqpipe.video.engine.child_memory import BufferAllocator, FrameMemory
+from seqpipe.video.engine.child import BufferAllocator, FrameMemory
 from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index

@@ -14,7 +14,7 @@ from seqpipe.errors import BackendError, SeqpipeError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.cuda import device_surface, painter
 from seqpipe.video.cuda.streams import Streams
-from seqpipe.video.engine import fill
+from seqpipe.video.engine import backend
 from seqpipe.video.engine import gpu_backends as gpu_ways_module
 from seqpipe.video.engine.backend import PROCESSES
 from seqpipe.video.engine.engine import Engine
@@ -136,7 +136,7 @@ def test_requests_with_several_converters_take_the_fused_loop(gpu, monkeypatch):
         unscaled = own.read(asked[::2])
         stepwise = other.read(asked)
         learn(other, asked)
-        monkeypatch.setattr(fill, "Decoding", None)
+        monkeypatch.setattr(backend, "Decoding", None)
         fused = other.read(asked)
     assert_alike(unscaled, fused[::2])
     for left, right in zip(stepwise, fused, strict=True):
@@ -281,7 +281,7 @@ def test_a_job_without_fault_needs_python_for_none_of_its_packets(gpu, monkeypat
     with Engine(1, processes=0) as own, engine("nvdec", threads=1) as other:
         wanted = own.read(asked)
         learn(other, asked)
-        monkeypatch.setattr(fill, "Decoding", None)
+        monkeypatch.setattr(backend, "Decoding", None)
         for single, expected in zip(asked, wanted, strict=True):
             assert_alike([expected], other.read([single]))
 
