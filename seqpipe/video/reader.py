@@ -51,7 +51,7 @@ from .source.source import Origin, open_source
 if TYPE_CHECKING:
     from .audio.reader import AudioReader
     from .audio.samples import AudioSamples
-    from .index.by_cues import CuedVideo
+    from .index.from_tables import CuedVideo
 
 __all__ = ["VideoReader"]
 
@@ -385,7 +385,7 @@ class VideoReader(Closing):
             cached = cached_index(source, stamp, cache_dir=self._cache_dir, register=self._register)
             if cached is not None:
                 return None
-        from .index.by_cues import open_by_cues
+        from .index.from_tables import open_by_cues
 
         video = open_by_cues(source)
         if video is not None:

@@ -20,18 +20,16 @@ import numpy as np
 
 from ...array import Array
 from ..convert.converter import Targets
-from ..cuda.converter import DeviceConverter
 from ..cuda.device_surface import free_uploads
 from ..cuda.memory import idle_bytes, when_full
-from ..cuda.painter import DevicePainter
+from ..cuda.painter import DeviceConverter, DevicePainter
 from ..cuda.streams import Streams
 from ..decode.cpu import DecoderPool
 from ..decode.packets import HeldPackets, PacketReader, learn
 from ..device import DecodeChoice
-from ..nvdec.caps import engines, exact_refusal
-from ..nvdec.decoder import NvdecDecoder, NvdecDecoders, NvdecPool
 from ..nvdec.feeder import PendingFrames
-from ..nvdec.hardware import Painting
+from ..nvdec.hardware import Painting, engines, exact_refusal
+from ..nvdec.session import NvdecDecoder, NvdecDecoders, NvdecPool
 from ..plan import Job, PlannedVideo, Segment, make_plan, tracked, undecodable
 from ..probe.info import StreamInfo
 from .backend import DecodeBackend, ReaderContext

@@ -20,7 +20,7 @@ from seqpipe.video.engine.backend import PROCESSES
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
-from seqpipe.video.nvdec import decoder, feeder, session
+from seqpipe.video.nvdec import feeder, session
 from seqpipe.video.plan import Request
 from tests.support.deep import deep, deep_but
 from tests.support.media import made, made_all, names
@@ -164,7 +164,7 @@ def test_few_pictures_are_in_use_of_large_ones(gpu, name, at_once, monkeypatch):
 def test_of_pictures_whose_size_is_not_the_streams_as_many_are_in_use(gpu, monkeypatch):
     index = open_index(str(made("resized")))
     of_the_stream = index.info.width, index.info.height
-    for user in (decoder, painter):
+    for user in (session, painter):
         monkeypatch.setattr(user, "frames_per_launch", lambda *size: 1 if size == of_the_stream else 8)
     asked = [request("resized", frames) for frames in (range(len(index)), range(50, len(index)))]
     with Engine(1, processes=0) as own, engine("nvdec") as other:
