@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import seqpipe
 from seqpipe.array import IntArray
-from seqpipe.video.convert import paint
+from seqpipe.video.convert import converter
 from seqpipe.video.convert.surface import Surface
 from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.decode.packets import OffsetPackets, open_packets
@@ -81,7 +81,7 @@ class _Tap:
 
 def tap_surfaces(patch: pytest.MonkeyPatch) -> None:
     """Let VideoReader and Engine deliver digests of surfaces; :func:`digests` reads them back."""
-    patch.setattr(paint, "Converter", _Tap)
+    patch.setattr(converter, "Converter", _Tap)
 
 
 def digests(sequence: seqpipe.Sequence) -> list[Frame]:

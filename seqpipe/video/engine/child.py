@@ -47,7 +47,7 @@ __all__ = [
     "serve",
 ]
 
-_BYTES: Final = 512 << 20
+_MEMORY_BYTES: Final = 512 << 20
 """Size of the address range; the system allocates its pages on first use."""
 _ALIGNMENT: Final = 64
 
@@ -167,8 +167,8 @@ class FrameMemory:
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("seqpipe")
         try:
-            os.ftruncate(self.descriptor, _BYTES)
-            memory = mmap.mmap(self.descriptor, _BYTES)
+            os.ftruncate(self.descriptor, _MEMORY_BYTES)
+            memory = mmap.mmap(self.descriptor, _MEMORY_BYTES)
         except OSError:
             self.close()
             raise

@@ -33,9 +33,9 @@ from .backend import processes as default_processes
 
 __all__ = ["Engine", "PendingRead", "ReadAhead", "available_cores", "engine_for", "reader_context"]
 
-_THREADS: Final = 16
+_READING_THREADS: Final = 16
 # compressed packets of queued jobs; readers limit the decoded frames of these jobs
-_MOST_BYTES: Final = 256 << 20
+_MOST_READ_AHEAD_BYTES: Final = 256 << 20
 
 _Packets = dict[int, bytes]
 
@@ -47,7 +47,7 @@ class ReadAhead:
     """
 
     def __init__(self) -> None:
-        self._workers = Workers(_THREADS, "seqpipe-read")
+        self._workers = Workers(_READING_THREADS, "seqpipe-read")
         self._pending: dict[Job, tuple[Future[_Packets], int]] = {}
         self._buffered = 0
         self._lock = threading.Lock()
@@ -64,9 +64,9 @@ class ReadAhead:
             return
         size = int(video.index.packets.size[job.packets].sum())
         with self._lock:
-            if self._buffered + size > _MOST_BYTES:
+            if self._buffered + size > _MOST_READ_AHEAD_BYTES:
                 return
-            self._pending[job] = self._workers.submit(partial(_read, job)), size
+            self._pending[job] = self._workers.submit(partial(_read_packets, job)), size
             self._buffered += size
         job.future.add_done_callback(lambda _: self.end(job))  # if it is canceled or fails
 
@@ -118,7 +118,7 @@ class _PrefetchedPackets:
         self._direct.close()
 
 
-def _read(job: Job) -> _Packets:
+def _read_packets(job: Job) -> _Packets:
     with contextlib.closing(open_packets(job.video.source, job.video.index)) as packets:
         return dict(zip(job.packets.tolist(), packets.read(job.packets), strict=True))
 

@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 # A segment is read before any of it is decoded, and its C call cannot be interrupted.
-_MOST_BYTES: Final = 16 << 20
-_MOST_PACKETS: Final = 1024
+_MOST_FUSED_BYTES: Final = 16 << 20
+_MOST_FUSED_PACKETS: Final = 1024
 
 
 class FusedDecoder:
@@ -120,7 +120,7 @@ def _decode(
 def _are_short(video: PlannedVideo, segments: Iterable[Segment]) -> bool:
     sizes = video.index.packets.size
     return all(
-        len(segment.packets) <= _MOST_PACKETS and int(sizes[segment.packets].sum()) <= _MOST_BYTES
+        len(segment.packets) <= _MOST_FUSED_PACKETS and int(sizes[segment.packets].sum()) <= _MOST_FUSED_BYTES
         for segment in segments
     )
 
