@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import av
 import av.codec
@@ -26,7 +26,7 @@ from ..audio.samples import AudioSamples
 from ..convert.surface import reformat_colors
 from .params import GOP, QUALITY
 
-__all__ = ["FileFormat", "VideoEncoder", "encoder_of", "format_of", "write_video"]
+__all__ = ["FileFormat", "VideoEncoder", "encoder_of", "format_of", "write_mp4", "write_video"]
 
 _DEFAULT_QUALITY: Final = 65.0
 
@@ -229,9 +229,7 @@ def write_video(
             replacing(target) as part,
             closing(_Writer(part, target.name, form, encoder, settings, audio)) as writer,
         ):
-            for pixels, time in _timed(sequences, rate):
-                writer.add(pixels, time)
-            return writer.end()
+            return writer.write(_timed(sequences, rate))
     except (av.error.FFmpegError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OutputError(
@@ -239,6 +237,18 @@ def write_video(
             source=str(target),
             advice="Check that the folder exists, may be written and has room",
         ) from error
+
+
+def write_mp4(file: BinaryIO, sequences: Iterable[Sequence]) -> int:
+    """Write consecutive sequences as H.264 into a readable, seekable file, whose position is at its end afterwards."""
+    encoder = encoder_of(_MP4, None)
+    form = replace(
+        _MP4, options={}
+    )  # the index is not moved: for that, FFmpeg opens the file again by its name
+    with closing(_Writer(file, "the video", form, encoder, encoder.settings(None, None), None)) as writer:
+        count = writer.write(_timed(sequences, None))
+    file.seek(0, os.SEEK_END)
+    return count
 
 
 def _timed(sequences: Iterable[Sequence], fps: float | None) -> Iterator[tuple[Any, Fraction]]:
@@ -299,7 +309,7 @@ class _Writer:
 
     def __init__(
         self,
-        part: Path,
+        part: Path | BinaryIO,
         name: str,
         form: FileFormat,
         encoder: VideoEncoder,
@@ -307,7 +317,12 @@ class _Writer:
         audio: AudioSamples | None,
     ) -> None:
         self._name, self._form, self._encoder, self._settings = name, form, encoder, settings
-        self._container = av.open(str(part), "w", format=form.name, container_options=dict(form.options))
+        self._container = av.open(
+            str(part) if isinstance(part, Path) else part,
+            "w",
+            format=form.name,
+            container_options=dict(form.options),
+        )
         self._stream: Any = None
         self._audio = audio
         self._sound: _Sound | None = None
@@ -317,14 +332,12 @@ class _Writer:
         self._reformatter = VideoReformatter()
         self.count = 0
 
-    def add(self, pixels: Any, time: Fraction) -> None:
-        """Encode a frame, once the next one tells how long it is shown."""
-        if self._pending is not None:
-            self._encode(*self._pending, time - self._pending[1])
-        self._pending = pixels, time
-
-    def end(self) -> int:
-        """Encode what is left, and return the number of frames."""
+    def write(self, frames: Iterable[tuple[Any, Fraction]]) -> int:
+        """Encode frames, each once the next one tells how long it is shown; return their number."""
+        for pixels, time in frames:
+            if self._pending is not None:
+                self._encode(*self._pending, time - self._pending[1])
+            self._pending = pixels, time
         if self._pending is None:
             raise OutputError(
                 "a video without frames cannot be written", source=self._name, allowed="one frame or more"
