@@ -148,7 +148,6 @@ HOMES = {
     # futures carry what threads give; none of these is ThreadPoolExecutor's
     "concurrent.futures": (
         "core.threads",
-        "video.engine.read_ahead",
         "video.engine.engine",
         "core.workers",
         "pipeline.executor",

@@ -30,8 +30,8 @@ from .convert.surface import AnySurface
 from .decode.packets import IndexMismatchError, PacketReader, open_packets
 from .decode.run import Decoding, Lost
 from .device import DECODE, STREAM, THREADS, DecodeChoice, parse_device
+from .engine.backend import fill
 from .engine.engine import available_cores, reader_context
-from .engine.fill import fill
 from .index.cache import Learned
 from .index.open import cached_index, open_index, reindexed
 from .packet_index import PacketIndex
@@ -51,7 +51,7 @@ from .source.source import Origin, open_source
 if TYPE_CHECKING:
     from .audio.reader import AudioReader
     from .audio.samples import AudioSamples
-    from .index.by_cues import CuedVideo
+    from .index.from_tables import CuedVideo
 
 __all__ = ["VideoReader"]
 
@@ -385,7 +385,7 @@ class VideoReader(Closing):
             cached = cached_index(source, stamp, cache_dir=self._cache_dir, register=self._register)
             if cached is not None:
                 return None
-        from .index.by_cues import open_by_cues
+        from .index.from_tables import open_by_cues
 
         video = open_by_cues(source)
         if video is not None:

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seqpipe.video.cuda import converter, painter
+from seqpipe.video.cuda import painter
 from seqpipe.video.engine import gpu_backends
-from seqpipe.video.nvdec import caps, cuvid, session
+from seqpipe.video.nvdec import cuvid, hardware, session
 from seqpipe.video.nvdec.cuvid import CODECS, Packet, PictureParams, Status
 from tests.support.cuvid_callbacks import CuvidCallbacks
 from tests.support.emulated import EmulatedDevice
@@ -65,17 +65,17 @@ class SoftwareGpu:
         """
         patch.setattr(_Stream, "waits_s", waits_s)
         patch.setitem(sys.modules, "cupy", SoftwareCupy())
-        for user in (cuvid, session, caps):
+        for user in (cuvid, session, hardware):
             patch.setattr(user, "load", lambda: self.cuvid)
-        patch.setattr(converter, "KernelDevice", lambda _number: self._device)
+        patch.setattr(painter, "KernelDevice", lambda _number: self._device)
         patch.setattr(painter, "launch_functions", self._launching.addresses)
-        for remembered in (caps.ability, converter.converters_of, gpu_backends._pool):
+        for remembered in (hardware.ability, painter.converters_of, gpu_backends._pool):
             remembered.cache_clear()
 
     def remove(self) -> None:
         """Forget what the library remembers of the GPU; nothing of it may be left."""
         gpu_backends._pool(0).clear()
-        for remembered in (caps.ability, converter.converters_of, gpu_backends._pool):
+        for remembered in (hardware.ability, painter.converters_of, gpu_backends._pool):
             remembered.cache_clear()
         faults = self.cuvid.faults + self._launching.faults
         assert not faults, faults

@@ -14,7 +14,7 @@ import pytest
 from data_scripts.frame_code import read
 from seqpipe.errors import SourceError
 from seqpipe.video.decode.packets import OffsetPackets
-from seqpipe.video.engine import read_ahead
+from seqpipe.video.engine import engine as engine_module
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
 from seqpipe.video.packet_index import PacketIndex
@@ -100,7 +100,7 @@ def test_while_one_is_decoded_the_others_are_read(distant, index):
 
 def test_what_finds_no_room_is_read_by_whoever_decodes_it(distant, index, monkeypatch):
     source, wanted = distant(delay_s=0.01), firsts(index, 6)
-    monkeypatch.setattr(read_ahead, "_MOST_BYTES", 0)
+    monkeypatch.setattr(engine_module, "_MOST_READ_AHEAD_BYTES", 0)
     with Engine(1) as engine:
         check(engine.read([Request(source, np.array(frames)) for frames in wanted]), wanted)
     assert source.most == 1
@@ -116,7 +116,9 @@ def test_room_is_given_back_before_a_job_is_known_to_have_ended(distant, index, 
 
     monkeypatch.setattr(Future, "add_done_callback", add_late)
     monkeypatch.setattr(
-        read_ahead, "_MOST_BYTES", int(index.packets.size[index.packets.frame_packet[wanted[0][0]]])
+        engine_module,
+        "_MOST_READ_AHEAD_BYTES",
+        int(index.packets.size[index.packets.frame_packet[wanted[0][0]]]),
     )
     with Engine(1) as engine:
         for _ in range(3):
@@ -139,7 +141,7 @@ def test_a_source_that_stays_silent_is_an_error_of_its_samples(distant, index):
 
 
 def test_closing_does_not_wait_for_what_has_not_begun(distant, index, monkeypatch):
-    monkeypatch.setattr(read_ahead, "_THREADS", 1)
+    monkeypatch.setattr(engine_module, "_READING_THREADS", 1)
     source = distant(delay_s=0.3)
     engine = Engine(1)
     reading = engine.submit([Request(source, np.array(frames)) for frames in firsts(index, 8)])
@@ -154,12 +156,12 @@ def test_closing_does_not_wait_for_what_has_not_begun(distant, index, monkeypatc
 ENDING = """
 import time
 import numpy as np
-from seqpipe.video.engine import read_ahead
+from seqpipe.video.engine import engine as engine_module
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
 from seqpipe.video.plan import Request
 from tests.video.test_ahead import NAME, Distant, made
-read_ahead._THREADS = 1
+engine_module._READING_THREADS = 1
 index = open_index(made(NAME))
 source = Distant(delay_s=0.3)
 import seqpipe.video.index.open as library
@@ -181,7 +183,7 @@ def test_a_program_ends_while_packets_are_read_ahead():
 
 def test_near_sources_are_read_by_whoever_decodes(monkeypatch):
     begun = []
-    monkeypatch.setattr(read_ahead, "_read", lambda job: begun.append(job) or {})
+    monkeypatch.setattr(engine_module, "_read_packets", lambda job: begun.append(job) or {})
     with Engine(1) as engine:
         (found,) = engine.read([Request(str(made(NAME)), np.arange(3))])
     assert len(found) == 3

@@ -24,9 +24,10 @@ from seqpipe.video.convert.surface import Surface, surface_format
 from seqpipe.video.decode.cpu import DecoderPool
 from seqpipe.video.decode.packets import open_packets
 from seqpipe.video.decode.run import Decoding, Lost
-from seqpipe.video.engine import child_memory, children
+from seqpipe.video.engine import child as child_module
+from seqpipe.video.engine import children
 from seqpipe.video.engine.backend import PROCESSES, DecodeBackend, processes
-from seqpipe.video.engine.child_memory import BufferAllocator, FrameMemory
+from seqpipe.video.engine.child import BufferAllocator, FrameMemory
 from seqpipe.video.engine.children import Children
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.open import open_index
@@ -129,7 +130,7 @@ def test_pictures_stay_as_they_are_for_as_long_as_someone_has_them(helpers):
 def test_rooms_are_used_again_and_pictures_without_one_are_sent_whole(monkeypatch):
     form = surface_format("yuv420p")
     planes = [np.full(shape, value, np.uint8) for shape, value in (((8, 10), 1), ((4, 5), 2), ((4, 5), 3))]
-    monkeypatch.setattr(child_memory, "_BYTES", 4096)
+    monkeypatch.setattr(child_module, "_MEMORY_BYTES", 4096)
     memory = FrameMemory.__new__(FrameMemory)
     kept = os.memfd_create("a test")
     monkeypatch.setattr(os, "memfd_create", lambda _: kept)
@@ -168,7 +169,7 @@ def test_children_stand_back_as_far_as_they_are_told(nice):
 
 
 def test_a_full_memory_changes_nothing(monkeypatch):
-    monkeypatch.setattr(child_memory, "_BYTES", 4096)
+    monkeypatch.setattr(child_module, "_MEMORY_BYTES", 4096)
     helpers = Children(1)
     helpers.wait()
     with Engine(

@@ -9,7 +9,7 @@ from PIL import Image
 import seqpipe
 from seqpipe import AudioSamples, Sequence
 from seqpipe.errors import BackendError, OutputError, ParameterError
-from seqpipe.video.encode import codecs
+from seqpipe.video.encode import write
 
 from ..support.ffmpeg import judge
 
@@ -139,7 +139,7 @@ def test_what_cannot_be_written(tmp_path, monkeypatch):
         seqpipe.write_video(tmp_path / "x.mp4", [])
     with pytest.raises(ParameterError, match="gif files hold no sound"):
         made.save(tmp_path / "x.gif", audio=AudioSamples(np.zeros((1, 9), np.float32), 9, 0))
-    monkeypatch.setattr(codecs, "_has", lambda name: name == "gif")
+    monkeypatch.setattr(write, "_has", lambda name: name == "gif")
     with pytest.raises(BackendError, match=r"has no encoder for hevc; allowed: gif\. Install PyAV's wheel"):
         made.save(tmp_path / "x.mp4", codec="hevc")
     assert not list(tmp_path.iterdir())

@@ -132,6 +132,6 @@ def _write(
     elif name == "jpg":
         write_jpeg(_colored(frames, operator, max_motion).numpy()[0], file, quality)
     else:
-        from ...video.mp4_writer import write_mp4
+        from ...video.encode.write import write_mp4
 
         write_mp4(file, [_colored(frames, operator, max_motion)])

@@ -10,8 +10,8 @@ from ...array import IntArray, distinct
 from ...errors import OutputError, SeqpipeError
 from ...sequence import Sequence
 from ...video.device import Device
+from ...video.encode.write import write_mp4
 from ...video.engine.engine import available_cores
-from ...video.mp4_writer import write_mp4
 from ...video.reader import VideoReader
 from ...writers.encoders import thumbnail
 from ...writers.files import write_whole

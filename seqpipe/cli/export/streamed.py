@@ -198,7 +198,7 @@ class StreamedExport(Generic[FrameT]):
 
     def _write_flow_video(self) -> None:
         """Write one flow video of all selected frames; none if a frame is damaged."""
-        from ...video.mp4_writer import write_mp4
+        from ...video.encode.write import write_mp4
         from .flow import FlowEncoder
         from .flow_videos import flow_colors
 

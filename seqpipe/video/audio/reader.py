@@ -18,8 +18,7 @@ from ...errors import FrameRangeError, ParameterError, SourceError
 from ..probe.probe import is_cover, open_container
 from ..probe.recognize import parsing
 from ..source.source import Origin, Source, Stamp, open_source
-from .decode import BlockDecoder
-from .resample import default_layout, resampled, resampled_length
+from .decode import BlockDecoder, default_layout, resampled, resampled_length
 from .samples import AudioSamples
 from .track import AudioStreamInfo, AudioTrack, audio_streams, choose_stream, nearest, read_track
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from ...core.kernel import device_count, load_cupy
 from ...errors import BackendError
-from ..nvdec.caps import ability
 from ..nvdec.cuvid import CHROMA, CODECS
+from ..nvdec.hardware import ability
 
 __all__ = ["GpuInfo", "gpus", "launch_functions"]
 

@@ -1,27 +1,132 @@
-"""Painter that converts surfaces into GPU arrays, several per launch."""
+"""Conversion of surfaces into GPU arrays: the arguments of the kernel, and several frames per launch."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections import deque
 from collections.abc import Sequence as Seq
-from typing import Any
+from functools import cache, partial
+from typing import Any, Final
 
 import numpy as np
 
 from ...array import Array
+from ...core.kernel import KernelDevice
 from ...core.native import buffer_of
+from ...errors import ParameterError
+from ..convert.converter import ConverterCache, StreamConverter
 from ..convert.output import OutputSpec
 from ..convert.surface import Surface
 from ..nvdec.hardware import MOST_FRAMES_PER_LAUNCH, ConversionParams, PaintParams, StreamShape, plane_layout
 from ..probe.info import StreamInfo
-from .conversion import ARGUMENT_BYTES, COUNT_AT, THREADS, SurfaceKind
-from .converter import DeviceConverter, converters_of
+from .conversion import ARGUMENT_BYTES, COUNT_AT, FRAMES, KERNEL, THREADS, Conversion, SurfaceKind, is_aligned
 from .device_surface import DeviceSurface, SurfaceShape, Uploader, frames_per_launch
 from .devices import launch_functions
 from .streams import Streams
 
-__all__ = ["DevicePainter", "DevicePainting"]
+__all__ = ["Converters", "DeviceConverter", "DevicePainter", "DevicePainting", "converters_of"]
+
+_CACHED_CONVERTERS: Final = 1024  # a few KB each
+
+
+class DeviceConverter(StreamConverter):
+    """Converts the surfaces of one stream to output frames, as the CPU's ``Converter`` does; thread-safe.
+
+    Values are rounded once, at the end; except for unscaled uint8 frames of 8-bit surfaces, which equal those of the
+    CPU, whose interpolated chroma is rounded first. A frame that differs in size or format from the others is scaled to
+    the same output size, by a separate launch. The converter holds no device memory.
+
+    Args:
+        info: the stream; its tags determine the color, its size the geometry.
+        output: the output specification.
+        device: the GPU's number, or another device that runs kernels.
+
+    Raises:
+        ParameterError: the crop exceeds the frame; the message names its size.
+        BackendError: CuPy is missing or does not fit the driver, or there is no such GPU.
+    """
+
+    def __init__(self, info: StreamInfo, output: OutputSpec, device: int | KernelDevice) -> None:
+        super().__init__(info, output)
+        self._device = KernelDevice(device) if isinstance(device, int) else device
+        self._conversions: dict[SurfaceKind, Conversion] = {}
+        self._handles: dict[SurfaceKind, int] = {}
+
+    def __call__(self, surfaces: Seq[DeviceSurface], outs: Seq[int | Array], stream: Any = None) -> None:
+        """Queue the conversion of surfaces, whose memory must stay valid until the CUDA stream has completed it."""
+        if len(surfaces) != len(outs):
+            raise ParameterError(
+                f"{len(surfaces)} surfaces, but {len(outs)} outs", allowed="one out for each surface"
+            )
+        addresses = [self._address(out) for out in outs]
+        for kind, indices in _by_kind(surfaces).items():
+            conversion = self._conversion(kind)
+            for begin in range(0, len(indices), FRAMES):
+                part = indices[begin : begin + FRAMES]
+                job = conversion.argument([surfaces[i] for i in part], [addresses[i] for i in part])
+                grid = conversion.grid(len(part))
+                self._device.launch(KERNEL, "convert", conversion.defines, grid, THREADS, job, stream)
+
+    def prepared(self, kind: SurfaceKind) -> tuple[Conversion, int]:
+        """Return the conversion of surfaces of a kind, and the driver's handle of its kernel."""
+        conversion = self._conversion(kind)
+        if kind not in self._handles:
+            self._handles[kind] = self._device.handle(KERNEL, "convert", conversion.defines)
+        return conversion, self._handles[kind]
+
+    def _conversion(self, kind: SurfaceKind) -> Conversion:
+        if kind not in self._conversions:
+            self._conversions[kind] = Conversion.of(self._info, self._output, kind)
+        return self._conversions[kind]
+
+    def _address(self, out: int | Array) -> int:
+        if isinstance(out, int):
+            address = out
+        else:
+            facts = getattr(out, "__cuda_array_interface__", None) or out.__array_interface__
+            self._check_out(out, contiguous=facts.get("strides") is None)
+            address = int(facts["data"][0])
+        if address % self._dtype.itemsize:
+            raise ParameterError(
+                f"out begins at {address:#x}", allowed=f"multiples of {self._dtype.itemsize} bytes"
+            )
+        return address
+
+
+def _by_kind(surfaces: Seq[DeviceSurface]) -> dict[SurfaceKind, list[int]]:
+    """Return the indices of the surfaces of each kind, which is computed once for surfaces that share their shape."""
+    by_shape: dict[tuple[int, bool], list[int]] = {}
+    for index, surface in enumerate(surfaces):
+        by_shape.setdefault((id(surface.shape), is_aligned(surface)), []).append(index)
+    by_kind: dict[SurfaceKind, list[int]] = {}
+    for indices in by_shape.values():
+        by_kind.setdefault(SurfaceKind.of(surfaces[indices[0]]), []).extend(indices)
+    return by_kind
+
+
+class Converters(ConverterCache[DeviceConverter]):
+    """Cache of the converters of one GPU, shared by all painters.
+
+    Args:
+        device: the GPU's number.
+    """
+
+    def __init__(self, device: int) -> None:
+        super().__init__(partial(DeviceConverter, device=device), _CACHED_CONVERTERS)
+        self._lock = threading.Lock()
+
+    def get(self, info: StreamInfo, output: OutputSpec) -> DeviceConverter:
+        """Return the converter for a stream and an output; thread-safe."""
+        with self._lock:
+            return super().get(info, output)
+
+
+@cache
+def converters_of(device: int) -> Converters:
+    """Return the converters of a GPU."""
+    return Converters(device)
+
 
 _UNKNOWN = -1
 

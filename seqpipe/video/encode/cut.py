@@ -27,7 +27,7 @@ from ..plan import check_time_s
 from ..probe.probe import Demuxer, video_stream
 from ..probe.recognize import parsing
 from ..source.source import Origin, Source, open_source
-from .codecs import FileFormat, encoder_of, format_of
+from .write import FileFormat, encoder_of, format_of
 
 if TYPE_CHECKING:
     from av.container import InputContainer

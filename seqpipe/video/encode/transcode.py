@@ -23,8 +23,8 @@ from ..probe.info import StreamInfo
 from ..probe.probe import Demuxer, video_stream
 from ..probe.recognize import parsing
 from ..source.source import Source
-from .codecs import encoder_of, format_of
 from .params import CODEC, GOP, QUALITY, SHORT_SIDE
+from .write import encoder_of, format_of
 
 __all__ = ["Copied", "CopySettings", "decoded_per_frame", "transcode"]
 

@@ -1,15 +1,18 @@
-"""Writing of sequences as video files, with their times, their colors and sound."""
+"""Writing of sequences as video files, with their times, their colors and sound; the formats and their encoders."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import av
+import av.codec
 import av.error
 import av.filter
 import numpy as np
@@ -17,14 +20,152 @@ from av.video.reformatter import ColorRange, VideoReformatter
 
 from ...core.param import Param, check_path
 from ...core.whole_file import replacing
-from ...errors import OutputError, ParameterError, described_type
+from ...errors import BackendError, OutputError, ParameterError, described_type
 from ...sequence import Sequence
 from ..audio.samples import AudioSamples
 from ..convert.surface import reformat_colors
-from .codecs import FileFormat, VideoEncoder, encoder_of, format_of
 from .params import GOP, QUALITY
 
-__all__ = ["write_video"]
+__all__ = ["FileFormat", "VideoEncoder", "encoder_of", "format_of", "write_mp4", "write_video"]
+
+_DEFAULT_QUALITY: Final = 65.0
+
+
+@dataclass(frozen=True)
+class VideoEncoder:
+    """An encoder of FFmpeg.
+
+    Attributes:
+        name: FFmpeg's name.
+        form: pixel format of opaque frames.
+        alpha: pixel format of frames with alpha; "" if it has none.
+        even: whether sides have to be even.
+        worst: value of the option ``quality`` at quality 0.
+        best: its value at quality 100.
+        quality: name of the option; "" for lossless encoders.
+        options: further options.
+    """
+
+    name: str
+    form: str = "yuv420p"
+    alpha: str = ""
+    even: bool = True
+    worst: float = 51
+    best: float = 0
+    quality: str = "crf"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def settings(self, quality: float | None, gop: int | None) -> dict[str, str]:
+        """Return the encoder's options."""
+        options = dict(self.options)
+        if self.quality:
+            share = (_DEFAULT_QUALITY if quality is None else quality) / 100
+            options[self.quality] = f"{round(self.worst + (self.best - self.worst) * share)}"
+        elif quality is not None:
+            raise ParameterError(
+                f"quality={quality:g} has no meaning for {self.name}, which is lossless for what it stores",
+                allowed="quality=None",
+            )
+        if gop is not None:
+            options["g"] = str(gop)
+        return options
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A format of files.
+
+    Attributes:
+        name: FFmpeg's name of the muxer.
+        codecs: names of the codecs that it holds; the first one is the default.
+        sound: names of encoders of sound, of which the first one that the build has is used; empty if it holds none.
+        options: options of the muxer.
+    """
+
+    name: str
+    codecs: tuple[str, ...]
+    sound: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+_MP4: Final = FileFormat("mp4", ("h264", "hevc", "av1"), ("aac",), {"movflags": "+faststart"})
+_FORMATS: Final[Mapping[str, FileFormat]] = {
+    ".mp4": _MP4,
+    ".m4v": _MP4,
+    ".mov": FileFormat("mov", ("h264", "hevc"), ("aac",)),
+    ".mkv": FileFormat("matroska", ("h264", "hevc", "av1", "vp9"), ("libopus", "aac")),
+    ".webm": FileFormat("webm", ("vp9", "av1"), ("libopus", "libvorbis")),
+    ".gif": FileFormat("gif", ("gif",), options={"loop": "0"}),
+    ".webp": FileFormat("webp", ("webp",), options={"loop": "0"}),
+    ".apng": FileFormat("apng", ("apng",), options={"plays": "0"}),
+}
+# the same frames give the same bytes without mbtree alone
+_X264: Final = {"preset": "veryfast", "mbtree": "0"}
+_ENCODERS: Final[Mapping[str, tuple[VideoEncoder, ...]]] = {
+    "h264": (VideoEncoder("libx264", options=_X264),),
+    "hevc": (VideoEncoder("libx265", options={"preset": "veryfast", "x265-params": "log-level=error"}),),
+    "av1": (
+        VideoEncoder("libsvtav1", worst=63, best=1, options={"preset": "8"}),
+        VideoEncoder("libaom-av1", even=False, worst=63, options={"cpu-used": "6", "b": "0"}),
+    ),
+    "vp9": (
+        VideoEncoder(
+            "libvpx-vp9",
+            alpha="yuva420p",
+            even=False,
+            worst=63,
+            options={"b": "0", "deadline": "good", "cpu-used": "4", "row-mt": "1", "auto-alt-ref": "0"},
+        ),
+    ),
+    "gif": (VideoEncoder("gif", form="pal8", even=False, quality=""),),
+    "webp": (
+        VideoEncoder(
+            "libwebp_anim", form="bgra", alpha="bgra", even=False, worst=0, best=100, quality="quality"
+        ),
+    ),
+    "apng": (
+        VideoEncoder("apng", form="rgb24", alpha="rgba", even=False, quality="", options={"pred": "mixed"}),
+    ),
+}
+
+
+def format_of(path: Path) -> FileFormat:
+    """Return the format of a file by its suffix."""
+    found = _FORMATS.get(path.suffix.lower())
+    if found is None:
+        raise ParameterError(
+            f"{path.name!r} does not end as a video's name does",
+            allowed=", ".join(_FORMATS),
+            source=str(path),
+        )
+    return found
+
+
+def encoder_of(form: FileFormat, codec: str | None) -> VideoEncoder:
+    """Return the encoder of a codec, by default of the first codec of the format."""
+    name = form.codecs[0] if codec is None else codec
+    if name not in form.codecs:
+        raise ParameterError(f"codec={codec!r} is not for {form.name} files", allowed=", ".join(form.codecs))
+    for encoder in _ENCODERS[name]:
+        if _has(encoder.name):
+            return encoder
+    here = [one for one, encoders in _ENCODERS.items() if any(_has(encoder.name) for encoder in encoders)]
+    raise BackendError(
+        f"PyAV {av.__version__} has no encoder for {name}",
+        allowed=", ".join(here) or "none: the build encodes no video",
+        advice="Install PyAV's wheel: pip install av",
+    )
+
+
+@cache
+def _has(encoder: str) -> bool:
+    """Return whether FFmpeg's build has an encoder."""
+    try:
+        av.codec.Codec(encoder, "w")
+    except av.codec.codec.UnknownCodecError:
+        return False
+    return True
+
 
 FPS: Final = Param(
     name="fps", doc="Frames per second", kind=float, lo=0.001, hi=1000, unit="Hz", optional=True
@@ -88,9 +229,7 @@ def write_video(
             replacing(target) as part,
             closing(_Writer(part, target.name, form, encoder, settings, audio)) as writer,
         ):
-            for pixels, time in _timed(sequences, rate):
-                writer.add(pixels, time)
-            return writer.end()
+            return writer.write(_timed(sequences, rate))
     except (av.error.FFmpegError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise OutputError(
@@ -98,6 +237,18 @@ def write_video(
             source=str(target),
             advice="Check that the folder exists, may be written and has room",
         ) from error
+
+
+def write_mp4(file: BinaryIO, sequences: Iterable[Sequence]) -> int:
+    """Write consecutive sequences as H.264 into a readable, seekable file, whose position is at its end afterwards."""
+    encoder = encoder_of(_MP4, None)
+    form = replace(
+        _MP4, options={}
+    )  # the index is not moved: for that, FFmpeg opens the file again by its name
+    with closing(_Writer(file, "the video", form, encoder, encoder.settings(None, None), None)) as writer:
+        count = writer.write(_timed(sequences, None))
+    file.seek(0, os.SEEK_END)
+    return count
 
 
 def _timed(sequences: Iterable[Sequence], fps: float | None) -> Iterator[tuple[Any, Fraction]]:
@@ -158,7 +309,7 @@ class _Writer:
 
     def __init__(
         self,
-        part: Path,
+        part: Path | BinaryIO,
         name: str,
         form: FileFormat,
         encoder: VideoEncoder,
@@ -166,7 +317,12 @@ class _Writer:
         audio: AudioSamples | None,
     ) -> None:
         self._name, self._form, self._encoder, self._settings = name, form, encoder, settings
-        self._container = av.open(str(part), "w", format=form.name, container_options=dict(form.options))
+        self._container = av.open(
+            str(part) if isinstance(part, Path) else part,
+            "w",
+            format=form.name,
+            container_options=dict(form.options),
+        )
         self._stream: Any = None
         self._audio = audio
         self._sound: _Sound | None = None
@@ -176,14 +332,12 @@ class _Writer:
         self._reformatter = VideoReformatter()
         self.count = 0
 
-    def add(self, pixels: Any, time: Fraction) -> None:
-        """Encode a frame, once the next one tells how long it is shown."""
-        if self._pending is not None:
-            self._encode(*self._pending, time - self._pending[1])
-        self._pending = pixels, time
-
-    def end(self) -> int:
-        """Encode what is left, and return the number of frames."""
+    def write(self, frames: Iterable[tuple[Any, Fraction]]) -> int:
+        """Encode frames, each once the next one tells how long it is shown; return their number."""
+        for pixels, time in frames:
+            if self._pending is not None:
+                self._encode(*self._pending, time - self._pending[1])
+            self._pending = pixels, time
         if self._pending is None:
             raise OutputError(
                 "a video without frames cannot be written", source=self._name, allowed="one frame or more"

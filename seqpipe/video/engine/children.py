@@ -31,11 +31,11 @@ from .child import (
     ChildResult,
     DecodeRequest,
     Failed,
+    FrameMemory,
     IndexedFile,
     LruCache,
     ReleasedBuffers,
 )
-from .child_memory import FrameMemory
 
 __all__ = ["ChildDecoding", "ChildProcess", "Children", "children"]
 

@@ -12,7 +12,7 @@ from seqpipe.video.engine.engine import Engine, engine_for
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
 from seqpipe.video.nvdec import feeder
-from seqpipe.video.nvdec.caps import exact_refusal, refusal
+from seqpipe.video.nvdec.hardware import exact_refusal, refusal
 from seqpipe.video.plan import Request
 from tests.support.datasets import clips, images
 from tests.support.deep import deep

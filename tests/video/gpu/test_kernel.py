@@ -14,8 +14,8 @@ from seqpipe.video.convert.color import ColorSpec, chroma_offset, gray_matrix, r
 from seqpipe.video.convert.surface import Surface, SurfaceFormat
 from seqpipe.video.cuda import conversion
 from seqpipe.video.cuda.conversion import FRAMES, KERNEL, Conversion, SurfaceKind
-from seqpipe.video.cuda.converter import DeviceConverter
 from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
+from seqpipe.video.cuda.painter import DeviceConverter
 from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench, EmulatedBench
 from tests.support.deep import combined, deep, deep_but

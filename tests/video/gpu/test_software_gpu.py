@@ -14,13 +14,13 @@ from seqpipe.errors import BackendError, SeqpipeError
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.cuda import device_surface, painter
 from seqpipe.video.cuda.streams import Streams
-from seqpipe.video.engine import fill
+from seqpipe.video.engine import backend
 from seqpipe.video.engine import gpu_backends as gpu_ways_module
 from seqpipe.video.engine.backend import PROCESSES
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.engine.gpu_backends import gpu_decode_backends
 from seqpipe.video.index.open import open_index
-from seqpipe.video.nvdec import decoder, feeder, session
+from seqpipe.video.nvdec import feeder, session
 from seqpipe.video.plan import Request
 from tests.support.deep import deep, deep_but
 from tests.support.media import made, made_all, names
@@ -136,7 +136,7 @@ def test_requests_with_several_converters_take_the_fused_loop(gpu, monkeypatch):
         unscaled = own.read(asked[::2])
         stepwise = other.read(asked)
         learn(other, asked)
-        monkeypatch.setattr(fill, "Decoding", None)
+        monkeypatch.setattr(backend, "Decoding", None)
         fused = other.read(asked)
     assert_alike(unscaled, fused[::2])
     for left, right in zip(stepwise, fused, strict=True):
@@ -164,7 +164,7 @@ def test_few_pictures_are_in_use_of_large_ones(gpu, name, at_once, monkeypatch):
 def test_of_pictures_whose_size_is_not_the_streams_as_many_are_in_use(gpu, monkeypatch):
     index = open_index(str(made("resized")))
     of_the_stream = index.info.width, index.info.height
-    for user in (decoder, painter):
+    for user in (session, painter):
         monkeypatch.setattr(user, "frames_per_launch", lambda *size: 1 if size == of_the_stream else 8)
     asked = [request("resized", frames) for frames in (range(len(index)), range(50, len(index)))]
     with Engine(1, processes=0) as own, engine("nvdec") as other:
@@ -281,7 +281,7 @@ def test_a_job_without_fault_needs_python_for_none_of_its_packets(gpu, monkeypat
     with Engine(1, processes=0) as own, engine("nvdec", threads=1) as other:
         wanted = own.read(asked)
         learn(other, asked)
-        monkeypatch.setattr(fill, "Decoding", None)
+        monkeypatch.setattr(backend, "Decoding", None)
         for single, expected in zip(asked, wanted, strict=True):
             assert_alike([expected], other.read([single]))
 

@@ -13,7 +13,7 @@ from seqpipe.video.convert.color import resolve
 from seqpipe.video.convert.converter import Converter
 from seqpipe.video.convert.output import OutputSpec
 from seqpipe.video.convert.surface import Surface
-from seqpipe.video.cuda.converter import DeviceConverter
+from seqpipe.video.cuda.painter import DeviceConverter
 from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench
 from tests.support.deep import combined, deep, deep_but

@@ -11,10 +11,8 @@ from seqpipe.errors import BackendError, DeviceMemoryError
 from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.cuda import memory
 from seqpipe.video.decode.packets import FedPacket
-from seqpipe.video.nvdec import decoder as decoder_module
 from seqpipe.video.nvdec import session as session_module
-from seqpipe.video.nvdec.decoder import NvdecPool
-from seqpipe.video.nvdec.session import Session
+from seqpipe.video.nvdec.session import NvdecPool, Session
 from tests.support.fake_cupy import FakeCupy
 from tests.video.nvdec.fake_cuvid import FakeCuvid
 
@@ -33,7 +31,7 @@ class SmallCard(FakeCuvid):
 def cuvid(monkeypatch):
     fake = SmallCard()
     monkeypatch.setattr(session_module, "load", lambda: fake)
-    monkeypatch.setattr(decoder_module, "exact_refusal", lambda _device, _info: "")
+    monkeypatch.setattr(session_module, "exact_refusal", lambda _device, _info: "")
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy(2**30))
     monkeypatch.setattr(memory, "_release_hooks", {})
     return fake

@@ -10,8 +10,7 @@ import pytest
 from seqpipe.errors import BackendError
 from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.decode.packets import DecodeError, FedPacket
-from seqpipe.video.nvdec.decoder import NvdecDecoder
-from seqpipe.video.nvdec.session import Session
+from seqpipe.video.nvdec.session import NvdecDecoder, Session
 
 START = "S 128x96 "
 PLAIN = ElementaryStream("vp8", b"")

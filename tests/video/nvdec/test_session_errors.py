@@ -18,11 +18,10 @@ from seqpipe.video.bitstream.elementary import ElementaryStream
 from seqpipe.video.decode.packets import DecodeError, FedPacket
 from seqpipe.video.nvdec import feeder
 from seqpipe.video.nvdec import session as session_module
-from seqpipe.video.nvdec.caps import exact_refusal
 from seqpipe.video.nvdec.cuvid import VideoFormat
-from seqpipe.video.nvdec.decoder import NvdecDecoder
 from seqpipe.video.nvdec.feeder import native
-from seqpipe.video.nvdec.session import Session
+from seqpipe.video.nvdec.hardware import exact_refusal
+from seqpipe.video.nvdec.session import NvdecDecoder, Session
 from tests.support.interrupts import lost_interrupts
 from tests.video.nvdec.fake_cuvid import FakeCuvid
 
