@@ -18,7 +18,7 @@ from seqpipe.ops import Rotate, WarpAffine, WarpPerspective, apply
 from seqpipe.ops.call.backends import run
 from seqpipe.ops.call.op import BoundCall
 from seqpipe.ops.cuda.kernel import Item
-from seqpipe.ops.geometry import interpolate
+from seqpipe.ops.geometry import interpolate, warped
 from seqpipe.ops.geometry.interpolate import KINDS, coordinates_of, interpolated, quickly_interpolated
 from seqpipe.ops.geometry.mapping import Mapping
 from tests.support.deep import combined
