@@ -115,6 +115,8 @@ from .core.distributions import (
     Number,
     Percentiles,
     PerFrame,
+    Reciprocal,
+    TwoSided,
     Uniform,
     per_frame,
 )
@@ -146,9 +148,7 @@ from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list 
 from .volume.history import invert as invert_volume
 from .volume.history import replay
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
-from .volume.ranges import Reciprocal, TwoSided
 from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
-from .volume.whole_voxels import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
     "REGISTRY",
@@ -219,7 +219,6 @@ __all__ += temporal.frames.__all__
 __all__ += volume.acquisition.__all__
 __all__ += volume.intensity.__all__
 __all__ += volume.spatial.__all__
-__all__ += volume.whole_voxels.__all__
 
 
 def __getattr__(name: str) -> object:

@@ -192,6 +192,7 @@ class RandomErasing(_Regions):
         "range of the region's area, as a share of the image's",
         unit="of the image's",
         size=2,
+        ordered=True,
         lo=0,
         hi=1,
         kind=float,
@@ -201,6 +202,7 @@ class RandomErasing(_Regions):
         (0.3, 3.3),
         "range of the region's ratio of height to width",
         size=2,
+        ordered=True,
         lo=0.001,
         hi=1000,
         kind=float,
@@ -213,16 +215,6 @@ class RandomErasing(_Regions):
         {"seed": 1},
         {"scale": (0.2, 0.6), "p": 0.5, "fill_value": 10.0, "seed": 3},
     )
-    errors = (({"scale": (0.5, 0.1)}, r"scale=\(0.5, 0.1\) is reversed; allowed: \(least, greatest\)"),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("scale", "ratio"):
-            lo, hi = getattr(self, name)
-            if lo > hi:
-                raise ParameterError(
-                    f"{name}={(lo, hi)} is reversed", source=self.name, allowed="(least, greatest)"
-                )
 
     def sample(self, rng: np.random.Generator, spec: Spec) -> dict[str, Any]:
         """Sample four numbers from 0 to 1 for each attempt, so that they do not depend on the size of the image."""

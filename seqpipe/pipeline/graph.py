@@ -42,8 +42,7 @@ from .graph_json import from_json, to_json
 from .inference import dot_text, infer
 from .inputs import Input, extent_of, image_inputs
 from .nodes import add_note
-from .order import Ordered, ordered
-from .steps import GraphStep, releasing, steps_of
+from .steps import GraphStep, Ordered, ordered, releasing, steps_of
 
 __all__ = ["Graph", "Numbers"]
 

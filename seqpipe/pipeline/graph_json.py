@@ -19,7 +19,7 @@ from ..ops.core.deferred import DeferredCall
 from ..ops.core.nodes import Computed, NodeOutput
 from ..ops.random import RandomSource
 from .inputs import Input
-from .order import Ordered
+from .steps import Ordered
 
 __all__ = ["from_json", "to_json"]
 

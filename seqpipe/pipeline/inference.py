@@ -15,7 +15,7 @@ from ..ops.core.types import types_after
 from ..ops.random import RandomSource
 from .inputs import Input
 from .nodes import SourceNode, add_note
-from .order import Ordered
+from .steps import Ordered
 
 __all__ = ["Inferred", "dot_text", "infer", "line_of"]
 

@@ -23,7 +23,6 @@ from ..array import Array, FloatArray, address_of, namespace
 from ..core.kernel import KernelDevice
 from ..core.native import load_functions
 from ..core.threads import parallel_for, threads
-from .bspline import PAD, coefficients
 from .launch import KernelForm, launch_controls, launch_gathers, mapping_form
 from .mapping import IDENTITY, DrawnControl, Extent, Lattice, Mapping3
 from .reference import reference_gather
@@ -58,6 +57,8 @@ _TAPS: Final[dict[Interpolation, int]] = {
 _SLABS: Final = 4  # for each thread, so that none waits long for the last one
 _THREADS_PAY: Final = 1 << 15  # from so many voxels of the result, threads are faster
 _MATRIX: Final = 3 * 4 * 8  # bytes
+_PAD: Final = 12  # voxels added at each border before the prefilter of a spline, as in SciPy
+_POLE: Final = 3.0**0.5 - 2.0  # of the prefilter
 # struct work of gather.c and gather.cu; a structured array of NumPy takes ten times as long to fill
 _WORK: Final = struct.Struct(f"4Q22q{_MATRIX}s{_MATRIX}s4d")
 
@@ -227,16 +228,16 @@ def _readable(job: Gather, *, double: bool = False) -> Gather:
         work = _work_type(volume.dtype, job.interpolation, double)
         aligned = not any(stride % work.itemsize for stride in volume.strides)
         return job if work == volume.dtype and aligned else job._replace(volume=volume.astype(work))
-    spline, xp = coefficients(volume, job.fill), namespace(volume)
+    spline, xp = _coefficients(volume, job.fill), namespace(volume)
     if _is_planar(volume):
         spline = xp.moveaxis(xp.ascontiguousarray(xp.moveaxis(spline, 3, 0), precise), 0, 3)
     behind = IDENTITY.copy()
-    behind[:3, 3] = PAD
+    behind[:3, 3] = _PAD
     m = job.mapping
     return job._replace(
         volume=spline.astype(precise, copy=False),
         mapping=Mapping3(m.size, behind @ m.pre, m.lattice, m.post),
-        positions=None if job.positions is None else job.positions + np.float32(PAD),
+        positions=None if job.positions is None else job.positions + np.float32(_PAD),
     )
 
 
@@ -247,6 +248,33 @@ def _work_type(dtype: np.dtype[Any], interpolation: Interpolation, double: bool)
     if interpolation in ("linear", "cubic"):
         return np.dtype(name if name in (*_TYPES[:5], precise) else "uint8" if name == "bool" else precise)
     return np.dtype(name if name in _TYPES[: 8 if double else 7] else _AS.get(name, precise))
+
+
+def _coefficients(volume: Array, fill_value: float | None) -> Array:
+    """Return the spline's coefficients, float64, with 12 more at each border, as SciPy has."""
+    xp, sides = namespace(volume), [(_PAD, _PAD)] * 3 + [(0, 0)]
+    wide = volume.astype(np.float64)
+    padded = (
+        xp.pad(wide, sides, mode="edge")
+        if fill_value is None
+        else xp.pad(wide, sides, mode="constant", constant_values=fill_value)
+    )
+    for axis in range(3):
+        _prefilter(xp.moveaxis(padded, axis, 0))
+    return padded
+
+
+def _prefilter(lines: Array) -> None:
+    """Apply the recursive filter along the first axis, of more than 24 values, in place, with mirrored ends."""
+    xp = namespace(lines)
+    lines *= (1 - _POLE) * (1 - 1 / _POLE)
+    powers = xp.asarray(_POLE ** np.arange(len(lines)))
+    lines[0] = xp.tensordot(powers, lines, 1)  # the mirror image of the far end is below float64's precision
+    for n in range(1, len(lines)):
+        lines[n] += _POLE * lines[n - 1]
+    lines[-1] = _POLE / (_POLE * _POLE - 1) * (lines[-1] + _POLE * lines[-2])
+    for n in range(len(lines) - 2, -1, -1):
+        lines[n] = _POLE * (lines[n + 1] - lines[n])
 
 
 def as_type(values: Array, dtype: np.dtype[Any]) -> Array:

@@ -14,8 +14,6 @@ import numpy.typing as npt
 from ..array import FloatArray
 from ..core.cached import cached_property
 from ..random import generator_at
-from .bspline import slopes
-from .bspline import weights as spline_weights
 
 __all__ = [
     "FOLD_LIMIT",
@@ -26,6 +24,7 @@ __all__ = [
     "Mapping3",
     "nodes_for",
     "rotation_matrix",
+    "spline_weights",
     "transformed",
 ]
 
@@ -37,6 +36,22 @@ _FIRST_ROW: Final = [1.0, 0.0, 0.0, 0.0]
 
 _CORNERS: Final = tuple(product((0.0, 1.0), repeat=3))
 _WITH_CENTERS: Final = tuple(product((0.0, 0.5, 1.0), repeat=3))
+
+
+def spline_weights(offset: FloatArray) -> FloatArray:
+    """Return the weights of the four coefficients around a position, in a new last axis."""
+    rest = 1 - offset
+    cubics = [rest**3, 3 * offset**3 - 6 * offset**2 + 4, 3 * rest**3 - 6 * rest**2 + 4, offset**3]
+    result: FloatArray = np.stack(cubics, axis=-1) / 6
+    return result
+
+
+def _spline_slopes(offset: FloatArray) -> FloatArray:
+    """Return the derivatives of :func:`spline_weights` with respect to the position."""
+    rest = 1 - offset
+    quadratics = [-3 * rest**2, 9 * offset**2 - 12 * offset, -9 * rest**2 + 12 * rest, 3 * offset**2]
+    result: FloatArray = np.stack(quadratics, axis=-1) / 6
+    return result
 
 
 @dataclass(eq=False)
@@ -274,7 +289,7 @@ class Lattice:
             cell = np.minimum(position.astype(np.int64), control.shape[axis] - 4)
             first.append(cell)
             if derived_along == axis:
-                weights.append(slopes(position - cell) * (inside / self.distance[axis])[:, None])
+                weights.append(_spline_slopes(position - cell) * (inside / self.distance[axis])[:, None])
             else:
                 weights.append(spline_weights(position - cell))
         sums = np.zeros((len(flat), 3))

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array, FloatArray
-from .bspline import weights
-from .mapping import Mapping3
+from .mapping import Mapping3, spline_weights
 
 __all__ = ["reference_gather"]
 
@@ -121,5 +120,5 @@ _REFERENCES: Final[dict[str, Callable[..., npt.NDArray[Any]]]] = {
     "linear": _linear,
     "cubic": partial(_cubic, weights_of=_keys),
     "vote": _vote,
-    "bspline": partial(_cubic, weights_of=weights),
+    "bspline": partial(_cubic, weights_of=spline_weights),
 }

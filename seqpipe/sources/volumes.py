@@ -17,8 +17,8 @@ from ..errors import ParameterError, SeqpipeError, UnreadableSourceError, descri
 from ..ops import Chain, Spec, Type
 from ..ops.volume.base import VolumeChain, Volumetric
 from ..ops.volume.plan import sampled_parameters
+from ..ops.volume.spatial import Crop3d, Flip3d, Rot90
 from ..ops.volume.state import VoxelGrid
-from ..ops.volume.whole_voxels import Crop3d, Flip3d, Rot90
 from ..pipeline.fusion import Fuse, Split
 from ..readers.report import Report, ReportBook
 from ..readers.volumes.case import VolumeRules, read_info

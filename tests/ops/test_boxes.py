@@ -8,7 +8,7 @@ import pytest
 from seqpipe import fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import BbFlip, BboxPaste, RandomBboxCrop
-from seqpipe.ops.labels.boxes import _overlaps
+from seqpipe.ops.labels.box_windows import overlaps
 from tests.support.operators import compare
 
 BOXES = np.array([[0.1, 0.2, 0.4, 0.9], [0.0, 0.0, 1.0, 1.0], [0.5, 0.25, 0.75, 0.5]])
@@ -107,10 +107,10 @@ def test_windows_overlap_enough(threshold, every):
 
 def test_overlaps_are_areas():
     windows = np.array([[0.0, 0.0, 0.5, 0.5], [0.2, 0.5, 1.0, 0.75]])
-    of_both = _overlaps(BOXES, windows[:, None], of_both=True)
+    of_both = overlaps(BOXES, windows, of_both=True)
     np.testing.assert_allclose(of_both, [[iou(box, one) for box in BOXES] for one in windows])
     np.testing.assert_allclose(
-        _overlaps(BOXES, windows[:, None], of_both=False),
+        overlaps(BOXES, windows, of_both=False),
         [[0.3 * 0.3 / 0.21, 0.25, 0.0], [0.2 * 0.25 / 0.21, 0.2, 0.0]],
     )
 

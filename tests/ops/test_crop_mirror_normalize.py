@@ -9,7 +9,6 @@ from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, CropMirrorNormalize, Flip, Resize
 from tests.support.operators import compare
-from tests.support.together import together
 
 MEAN, STD = (123.7, 116.3, 103.5), (58.4, 57.1, 57.4)
 
@@ -102,15 +101,6 @@ def test_channels(place, channels):
     if channels in (2, 4):
         means = tuple(range(channels))
         compare(place(CropMirrorNormalize(mean=means), x), (x - np.float32(means)).astype(np.float32))
-
-
-def test_what_belongs_to_images_moves_along():
-    x = clip((9, 12, 3))
-    moved = together(CropMirrorNormalize(crop=(9, 10), crop_pos_x=1.0, mirror=True, output_layout="CHW"))(
-        x, mask=x[..., 0] > 99, boxes=np.array([[2.0, 1.0, 5.0, 3.0]])
-    )
-    assert moved.boxes.tolist() == [[7, 1, 10, 3]]
-    compare(moved.mask, (x[:, 2:, 0] > 99)[:, ::-1].copy())
 
 
 def test_numbers_that_do_not_fit_the_channels_are_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import pickle
 import re
 from operator import attrgetter
@@ -229,6 +230,26 @@ def test_values_out_of_bounds_are_refused_in_words(name):
             several = {ANY: "one value or more", MATRIX: "rows of values"}.get(q.size, f"{q.size} values")
             with pytest.raises(ParameterError, match=rf"^{name}: {q.name}.*; allowed: {several}, "):
                 REGISTRY[name](**{q.name: ()})
+
+
+@ALL
+def test_ranges_that_are_reversed_and_parameters_that_exclude_one_another_are_refused(name):
+    cls = REGISTRY[name]
+    for q in (q for q in cls.parameters if q.ordered):
+        lo, hi = q.one.lo, q.one.lo + 0.5
+        said = rf"^{name}: {q.name}=\({hi:.5g}.*, {lo:.5g}.*\) is reversed; allowed: \(least, greatest\)"
+        with pytest.raises(ParameterError, match=said):
+            cls(**{q.name: (hi, lo)})
+    for group in cls.traits.exclusive:
+        for pair in itertools.combinations((q for q in cls.parameters if q.name in group), 2):
+            values = {
+                q.name: {str: "H", bool: True}.get(q.param.kind, (1,) * q.size if q.size > 0 else 1)
+                for q in pair
+            }
+            both = " and ".join(one for one in group if one in values)
+            said = rf"^{name}: {both} given; allowed: one of {', '.join(group)}"
+            with pytest.raises(ParameterError, match=said):
+                cls(**values)
 
 
 @ALL

@@ -12,7 +12,10 @@ from seqpipe.ops import REGISTRY, apply, per_frame
 from seqpipe.ops.call.op import Ranged
 from seqpipe.ops.core.declaration import _warned
 from seqpipe.ops.core.traits import WORK, Work
+from seqpipe.ops.geometry.base import Geometry
 from seqpipe.ops.resize.base import Scaled
+from seqpipe.parts import Points
+from seqpipe.sequence import Sequence
 from tests.support.marks import NAMES, some
 from tests.support.operators import (
     LAYOUTS,
@@ -28,6 +31,7 @@ from tests.support.operators import (
     some_values,
     unfive,
 )
+from tests.support.together import together
 
 
 def structural(name):
@@ -325,6 +329,55 @@ def test_what_is_given_as_a_tensor_comes_back_as_one_where_it_was(torch, device,
                 (device == "cpu" and op.traits.cpu_tolerance) or op.traits.tolerance,
             )
             compare(given.cpu().numpy(), kept.cpu().numpy())
+
+
+# ------------------------------------------------------------------------------------------ what belongs to images
+
+GEOMETRY = some([case for case in cases() if issubclass(REGISTRY[case[0]], Geometry)])
+SPACE = np.array([[0.0, 0.3, 2.0, -7], [0.1, 1.5, 0.0, 3], [3.0, 0.0, 0.2, 11], [0, 0, 0, 1]])
+
+
+@GEOMETRY
+def test_boxes_points_and_labels_move_with_their_pixels(case):
+    """With those of a rectangle, among pixels of another level, which also lie beyond the images."""
+    if REGISTRY[case[0]].traits.composed:
+        pytest.skip("it changes levels, too: test_policies.py")
+    own = {"interp_type": "nearest", "fill_value": 50.0}
+    own |= {"pad_mode": "constant"} if "pad_mode" in REGISTRY[case[0]].traits.examples[case[1]] else {}
+    op = built(case, p=1.0, **{q.name: own[q.name] for q in REGISTRY[case[0]].parameters if q.name in own})
+    x = np.full((61, 83, 3), 50, np.uint8)
+    x[20:41, 30:54] = 200
+    box, center = np.array([[30.0, 20.0, 54.0, 41.0]]), np.array([[42.0, 30.5]])
+    for index in range(3):
+        found = together(op)(x, mask=x[..., 0] > 100, boxes=box, points=center, index=index)
+        if {*np.unique(found.image)} <= {50, 200} and not isinstance(op, Scaled):
+            compare(found.mask, found.image[..., 0] > 100)
+        at = np.argwhere(found.mask)[:, ::-1] + 0.5
+        ends, size = found.boxes[0], np.array(found.mask.shape[::-1])
+        if (ends[:2] < 0.5).any() or (ends[2:] > size - 0.5).any() or min(ends[2:] - ends[:2]) < 5:
+            continue  # it is not shown as a whole, or too small
+        np.testing.assert_allclose(ends, [*at.min(axis=0) - 0.5, *at.max(axis=0) + 0.5], atol=1)
+        if not op.perspective:
+            np.testing.assert_allclose(found.points[0], at.mean(axis=0), atol=0.6)
+
+
+@GEOMETRY
+def test_voxels_keep_their_place_in_the_world(case):
+    op = built(case, p=1.0, per_frame=False)
+    voxels = np.array([[0.0, 3, 5], [2, 41, 30.5], [3, 60, 82]])
+    sample = {
+        "image": Sequence(np.zeros((4, 61, 83, 3), np.uint8), "DHWC", affine=SPACE),
+        "tips": Points(voxels),
+    }
+    if op.perspective:
+        with pytest.raises(
+            ParameterError, match=f"{op.name}: a volume with an affine by a map with perspective"
+        ):
+            op(sample)
+        return
+    found = op(sample, index=3)
+    there = found["image"].affine[:3, :3] @ found["tips"].data.T + found["image"].affine[:3, 3:]
+    np.testing.assert_allclose(there, SPACE[:3, :3] @ voxels.T + SPACE[:3, 3:], atol=1e-4)
 
 
 # ------------------------------------------------------------------------------------------ identity, inverse

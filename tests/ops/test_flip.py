@@ -56,14 +56,6 @@ def test_images_as_long_as_float32_has_places_are_flipped_by_kernels_too(emulate
     compare(together(Flip())(short, mask=short).mask, short[:, ::-1])
 
 
-def test_some_samples_and_some_frames():
-    x = images(Flip(), "uint8")
-    found = fn.flip(x, horizontal=[0, 1])
-    compare(found, np.stack([x[0], x[1][:, :, ::-1]]))
-    found = fn.flip(x, horizontal=False, vertical=per_frame([False, True, False]))
-    compare(found, np.stack([x[:, 0], x[:, 1][:, ::-1], x[:, 2]], axis=1))
-
-
 def test_both_axes_are_drawn_by_themselves():
     x = images(Flip(), "uint8", samples=64)
     found = fn.flip(x, horizontal=Choice([0, 1]), vertical=Choice([0, 1]), seed=5)
@@ -81,34 +73,6 @@ def test_both_axes_are_drawn_by_themselves():
         for one, flipped in zip(x, found, strict=True)
     ]
     assert min(kinds.count(kind) for kind in ("", "h", "v", "hv")) > 5
-
-
-@pytest.mark.parametrize("horizontal", [False, True])
-@pytest.mark.parametrize("vertical", [False, True])
-def test_boxes_and_points_stay_on_what_they_are_of(horizontal, vertical):
-    x = np.zeros((9, 13, 1), np.uint8)
-    x[2:5, 3:11] = 1  # rows 2 to 5, columns 3 to 11
-    x[6, 1] = 2
-    moved = together(Flip(horizontal=horizontal, vertical=vertical))(
-        x, boxes=np.array([[3.0, 2.0, 11.0, 5.0]]), points=np.array([[1.5, 6.5]])
-    )
-    rows, columns = np.nonzero(moved.image[..., 0] == 1)
-    assert moved.boxes.tolist() == [[columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]]
-    ((row,), (column,)) = np.nonzero(moved.image[..., 0] == 2)
-    assert moved.points.tolist() == [[column + 0.5, row + 0.5]]
-
-
-def test_a_volume_stays_where_it_was():
-    """Every voxel is at the same millimeters before and after."""
-    affine = np.array([[0.0, 0.3, 2.0, -7], [0.1, 1.5, 0.0, 3], [3.0, 0.0, 0.2, 11], [0, 0, 0, 1]])
-    data = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6)
-    volume = Sequence(data, "DHW", affine=affine, source="knee.nii")
-    for horizontal, vertical in ((True, False), (False, True), (True, True)):
-        found = fn.flip(volume, horizontal=horizontal, vertical=vertical)
-        assert found.source == "knee.nii"
-        for value in (0, 17, 61, 119):
-            before, after = (np.argwhere(part.data == value)[0] for part in (volume, found))
-            np.testing.assert_allclose(found.affine @ [*after, 1], affine @ [*before, 1], atol=1e-12)
 
 
 def test_a_volume_whose_slices_would_go_astray_is_refused():

@@ -299,18 +299,6 @@ def test_salt_and_pepper_are_the_ends_of_the_type(dtype, pepper, salt):
     assert set(np.unique(found)) == {pepper, salt}
 
 
-def test_the_same_sample_has_the_same_noise_wherever_it_stands(anywhere):
-    x = np.full((3, 2, 20, 20, 3), 100, np.uint8)
-    for op in (GaussianNoise(stddev=9.0, seed=4), ShotNoise(factor=8.0), SaltAndPepperNoise(prob=0.4)):
-        found = anywhere(op, x, index=10, epoch=3)
-        compare(anywhere(op, x[:1], index=12, epoch=3), found[2:])
-        for other in (found[1], anywhere(op, x[0], index=10, epoch=4)):
-            assert (found[0] != other).any()
-        assert (
-            anywhere(type(op)(**{**op.settings(), "seed": 99}), x[0], index=10, epoch=3) != found[0]
-        ).any()
-
-
 @pytest.mark.parametrize("factor", [0.3, 20.0, 200.0])
 def test_counts_on_a_cpu_are_those_of_the_reference(way, factor):
     x = np.random.default_rng(1).integers(0, 256, (200, 330, 2), dtype=np.uint8)

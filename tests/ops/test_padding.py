@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from seqpipe import Batch, Sequence, fn
 from seqpipe.core.padding import FILL_MODES
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Crop, Pad, Paste, Slice, per_frame
+from seqpipe.ops import Crop, Pad, Paste, Slice
 from seqpipe.ops.core.spec import MOVED_DTYPES
 from tests.support.operators import compare, images
-from tests.support.together import together
 
 X = np.arange(1, 13, dtype=np.uint8).reshape(3, 4, 1)
 Y = np.arange(1, 11, dtype=np.uint8).reshape(5, 2, 1)
@@ -143,18 +142,6 @@ def test_levels_of_a_canvas_are_those_of_channels(anywhere):
     assert found[1].tolist() == [[7, 8, 9], [0, 1, 2], [3, 4, 5], [7, 8, 9]]
 
 
-def test_a_ratio_for_each_sample_but_none_for_each_frame():
-    x = images(Paste, "uint8", "FHWC")
-    found = fn.paste([x, x], ratio=np.array([1.0, 3.0]))
-    assert [one.shape for one in found] == [(3, 5, 7, 3), (3, 15, 21, 3)]
-    drawn = fn.paste([x] * 8, ratio=(1.0, 4.0), paste_x=(0.0, 1.0), per_frame=True, seed=3)
-    assert len({one.shape for one in drawn}) > 4
-    with pytest.raises(
-        ParameterError, match=r"^paste: ratio asks for a value for each frame; allowed: one for"
-    ):
-        fn.paste(x, ratio=per_frame([1.0, 2.0, 3.0]))
-
-
 def test_a_canvas_beyond_all_numbers_is_refused_by_its_ratio(anywhere):
     with pytest.raises(
         ParameterError, match=r"paste: ratio=1e\+38 for images of 3×4 pixels; allowed: a canvas of"
@@ -243,12 +230,6 @@ def test_windows_far_beyond_the_border(anywhere):
         assert found[:, 0, 0].tolist() == column
 
 
-def test_a_window_that_moves_with_the_frames(anywhere):
-    x = images(Slice, "uint8", "FHWC")
-    op = Slice(start=per_frame(np.array([[0, 0], [1, 2], [3, 1]])), shape=(4, 3))
-    compare(anywhere(op, x), np.stack([x[0, :3, :4], x[1, 2:5, 1:5], x[2, 1:4, 3:7]]))
-
-
 def test_windows_that_random_bbox_crop_draws():
     x = [images(Slice, "uint8", "HWC", size=(40, 60), seed=n) for n in range(4)]
     boxes = [np.array([[0.2, 0.3, 0.6, 0.8]])] * 4
@@ -259,31 +240,6 @@ def test_windows_that_random_bbox_crop_draws():
             np.rint(part * [60, 40]).astype(int) for part in (anchor, anchor + shape)
         )
         compare(one, image[top:bottom, left:right])
-
-
-# ------------------------------------------------------------------------------------------ what belongs to images
-
-
-def test_boxes_points_masks_and_affines_move_along():
-    x = images(Pad, "uint8", "DHWC")
-    labels = (x[..., 0] > 100).astype(np.int32)
-    for op, top, left, size in (
-        (Pad(shape=(9, 12), pad_pos_x=1, pad_pos_y=0.5, fill_value=50), 2, 5, (9, 12)),
-        (Paste(ratio=2, paste_x=1, paste_y=0, fill_value=50), 0, 7, (10, 14)),
-        (Slice(start=(-1, 2), end=(6, 9), pad_mode="constant", fill_value=50), -2, 1, (7, 7)),
-    ):
-        found = together(op)(
-            x, mask=labels, boxes=np.array([[1.0, 2, 4, 5]]), points=np.array([[0.5, 2.5]]), layout="DHWC"
-        )
-        assert found.boxes.tolist() == [[1 + left, 2 + top, 4 + left, 5 + top]]
-        assert found.points.tolist() == [[0.5 + left, 2.5 + top]]
-        assert found.mask.shape == (3, *size)
-        # 0 outside, and not the level of images
-        assert (found.mask == (found.image[..., 0] > 100)).all()
-        spacing = np.diag([3.0, 2.0, 1.0, 1.0])
-        moved = op(Sequence(x, "DHWC", affine=spacing))
-        voxel = np.array([1, 3, 2, 1])
-        np.testing.assert_allclose(moved.affine @ (voxel + np.array([0, top, left, 0])), spacing @ voxel)
 
 
 # ------------------------------------------------------------------------------------------ refusals
@@ -323,11 +279,6 @@ def test_boxes_points_masks_and_affines_move_along():
             "pad: fill_value has 3 values, for pixels of 1; allowed: 1 value",
         ),
         (lambda: fn.pad(X, shape=(1 << 30, 4)), "pad: a window of 1073741824×4 pixels"),
-        (lambda: fn.paste(X, ratio=float("inf")), "paste: ratio=inf is not valid"),
-        (
-            lambda: fn.pad([X[None], Y[None]], axis_names="F", layout="FHWC"),
-            "pad: axis_names='F' is not valid; allowed: 'HW'",
-        ),
     ],
 )
 def test_what_cannot_be_shown_is_refused(call, said):

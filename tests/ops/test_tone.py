@@ -22,7 +22,6 @@ from seqpipe.ops import (
     Posterize,
     Solarize,
     apply,
-    per_frame,
 )
 from tests.support.operators import compare, images
 
@@ -111,12 +110,6 @@ def test_gamma_of_floats(anywhere):
     x = np.array([[-2.0, -0.25, 0.0, 0.25, 1.0, 4.0]], np.float32)
     np.testing.assert_allclose(anywhere(Gamma(gamma=0.5), x)[0], [-(2**0.5), -0.5, 0, 0.5, 1, 2], rtol=1e-6)
     np.testing.assert_allclose(anywhere(Gamma(gamma=3.0), x)[0], [-8, -1 / 64, 0, 1 / 64, 1, 64], rtol=1e-6)
-
-
-def test_gamma_for_each_frame():
-    x = np.full((3, 4, 4, 1), 64, np.uint8)
-    found = fn.gamma(x, gamma=per_frame([0.5, 1.0, 2.0]))
-    assert found[:, 0, 0, 0].tolist() == [round(255 * (64 / 255) ** power) for power in (0.5, 1, 2)]
 
 
 # ------------------------------------------------------------------------------------------ invert, solarize

@@ -88,12 +88,6 @@ def test_the_operators_on_intensities_have_one_parameter_for_it():
     }
 
 
-@pytest.mark.parametrize("wanted", [(5.0, 5.0), (6.0, 5.0), (0.0, np.inf), "ab"])
-def test_ends_of_a_range_differ_and_are_finite(wanted):
-    with pytest.raises(ParameterError, match=r"invert: range=.* is not valid; allowed: "):
-        fn.invert(CT, layout="DHW", range=wanted)
-
-
 @pytest.mark.parametrize("name", ["gamma", "invert", "solarize", "posterize", "auto_contrast"])
 def test_a_volume_without_a_range_is_refused_and_a_picture_is_not(name):
     op = REGISTRY[name](**REGISTRY[name].traits.examples[0])
@@ -165,7 +159,7 @@ def test_backends_agree_on_volumes(place, case, wanted):
     compare(place(op, volume, layout="NDHWC", index=3), wanted, place.tolerance(op))
 
 
-@pytest.mark.parametrize("wanted", [(3, 3), (5, 1), (1,), "window", 7, (0, np.inf), Percentiles])
+@pytest.mark.parametrize("wanted", [(5.0, 5.0), (5, 1), (1,), "window", "ab", 7, (0, np.inf), Percentiles])
 def test_a_range_of_no_form_is_refused(wanted):
     with pytest.raises(
         ParameterError, match=r"gamma: range=.* is not valid; allowed: \(least, greatest\), 'minmax'"
@@ -282,9 +276,3 @@ def test_millimeters_without_a_spacing_are_refused():
         ParameterError, match=r"rotate: an affine with a spacing of 1 × 0 × 2 mm; allowed: numbers above"
     ):
         ops.Rotate(angle=10.0)(flat)
-
-
-def test_slices_that_leave_no_grid_are_refused():
-    volume = Sequence(np.zeros((4, 5, 6)), "DHW", affine=np.eye(4))
-    with pytest.raises(ParameterError, match="different mappings for the slices of a volume with an affine"):
-        ops.Rotate(angle=(0.0, 90.0), per_frame=True, keep_size=True)(volume)

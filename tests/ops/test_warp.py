@@ -14,7 +14,7 @@ from scipy import ndimage
 
 from seqpipe import fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import Rotate, WarpAffine, WarpPerspective, apply, per_frame
+from seqpipe.ops import Rotate, WarpAffine, WarpPerspective, apply
 from seqpipe.ops.call.backends import run
 from seqpipe.ops.call.op import BoundCall
 from seqpipe.ops.cuda.kernel import Item
@@ -224,24 +224,6 @@ def test_all_of_an_image_is_shown(angle, height, width):
     assert (moved.points <= np.array(moved.image.shape[::-1]) + 0.03).all()
 
 
-def test_what_belongs_to_images_moves_along():
-    x = np.zeros((40, 50), np.uint8)
-    x[10:20, 30:34] = 255
-    box = np.array([[30.0, 10.0, 34.0, 20.0]])
-    for op in (
-        Rotate(angle=90),
-        WarpAffine(matrix=(0.5, 0, 20, 0, 0.5, 3), interp_type="nearest", fill_value=0),
-        WarpPerspective(
-            matrix=(1, 0, 2, 0, 1, -3, 0, 0, 2), interp_type="nearest", fill_value=0, size=(100, 99)
-        ),
-    ):
-        moved = together(op)(x, mask=x > 0, boxes=box, points=np.array([[32.0, 15.0]]))
-        rows, columns = np.nonzero(moved.image)
-        assert moved.boxes.tolist() == [[columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]]
-        assert moved.points.tolist() == [[columns.mean() + 0.5, rows.mean() + 0.5]]
-        compare(moved.mask, moved.image > 0)
-
-
 @pytest.mark.parametrize(
     "op",
     [
@@ -265,17 +247,6 @@ def test_masks_are_the_nearest_of_images_to_the_last_pixel(emulated, op):
         out = np.empty((1, *moved.mask.shape, 1), np.uint8)
         run(op.nearest(), [Item(x[None, ..., None], out, 0)], call.specs, call.block, "cuda", emulated)
         compare(out[0, ..., 0], moved.mask)
-
-
-def test_a_matrix_for_each_sample_and_each_frame(anywhere):
-    x = np.stack([np.stack([picture("uint8", (9, 11))] * 2)] * 3)
-    shifts = np.array([[1, 0, k, 0, 1, 0] for k in range(3)], np.float64)
-    found = anywhere(WarpAffine(matrix=shifts, fill_value=0), x)
-    for k, one in enumerate(found):
-        compare(one[:, :, : 11 - k], x[k, :, :, k:])
-        assert (one[:, :, 11 - k :] == 0).all()
-    found = anywhere(WarpAffine(matrix=per_frame(shifts[:2]), fill_value=0), x)
-    compare(found[:, 1, :, :10], x[:, 1, :, 1:])
 
 
 def test_opencv_is_made_use_of_where_it_is_exact(monkeypatch):

@@ -17,7 +17,7 @@ from ..call.backends import on_device_of
 from ..call.inputs import as_array, check_type, error_source, like_container, like_library
 from ..core.declaration import Declaration, Takes
 from ..core.deferred import or_node
-from ..core.parameters import ANY, at_most_one, param
+from ..core.parameters import ANY, param
 from ..core.spec import MOVED_DTYPES
 from ..core.types import Type
 
@@ -162,9 +162,7 @@ class OnAxes(Arrays, register=False):
     )
     axis_names: str | None = param(None, "axes by their letters in the layout, instead of numbers", kind=str)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_most_one(self, "axes", "axis_names")
+    exclusive = (("axes", "axis_names"),)
 
 
 class AddsAxis(Arrays, register=False):

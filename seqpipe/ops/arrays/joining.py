@@ -17,7 +17,7 @@ from ..call.backends import cuda_device_of, on_device_of
 from ..call.inputs import like_library
 from ..core.blocks import Block
 from ..core.deferred import or_node
-from ..core.parameters import at_most_one, param
+from ..core.parameters import param
 from ..cuda.kernel import Item, launch, source_of
 from ..temporal.base import Order
 from .base import VOXEL, AddsAxis, ArrayOperand, Arrays, check_letter
@@ -219,15 +219,12 @@ class Cat(_Joining):
     )
     axis_name: str | None = param(None, "letter of the axis, instead of its number", kind=str)
 
+    exclusive = (("axis", "axis_name"),)
     examples = ({}, {"axis_name": "C"})
-    errors = (
-        ({"axis_name": "HW"}, "cat: axis_name='HW' is not valid; allowed: one letter"),
-        ({"axis": 1, "axis_name": "H"}, "cat: axis and axis_name given; allowed: one of axis, axis_name"),
-    )
+    errors = (({"axis_name": "HW"}, "cat: axis_name='HW' is not valid; allowed: one letter"),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_most_one(self, "axis", "axis_name")
         check_letter(self, self.axis_name)
 
     def joined(self, parts: Seq[ArrayOperand]) -> tuple[Array, str, int]:

@@ -258,13 +258,7 @@ class Squeeze(OnAxes, Shaping):
     """Remove axes of length 1."""
 
     examples = ({"axes": 0}, {"axis_names": "C"})
-    errors = (
-        ({}, "squeeze: no axes are given; allowed: axes or axis_names"),
-        (
-            {"axes": 0, "axis_names": "F"},
-            "squeeze: axes and axis_names given; allowed: one of axes, axis_names",
-        ),
-    )
+    errors = (({}, "squeeze: no axes are given; allowed: axes or axis_names"),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,8 +29,9 @@ from ..core.intensity import (
     range_param,
 )
 from ..core.nodes import DataNode
+from ..core.parameters import param
 from ..core.sampling import alike, indices_of
-from ..core.spec import Backend, CallOptions, Spec, ValueMap
+from ..core.spec import COMPUTED_DTYPES, Backend, CallOptions, Spec, ValueMap
 from ..core.types import Type
 from ..cuda.kernel import Item
 from .backends import check_backend, on_device_of, run, run_on_host
@@ -46,7 +47,17 @@ from .inputs import (
     like_container,
 )
 
-__all__ = ["Applied", "BoundCall", "Op", "Ranged", "apply", "as_list", "handles_samples", "is_pending"]
+__all__ = [
+    "Applied",
+    "BoundCall",
+    "Op",
+    "OutputDtype",
+    "Ranged",
+    "apply",
+    "as_list",
+    "handles_samples",
+    "is_pending",
+]
 
 X = TypeVar("X")
 
@@ -399,6 +410,18 @@ class Op(Applied, register=False):
         if value_type.spec is not None and self.is_constant and not self.needs_pixels:
             return constant_of(self, value_type.spec).extent
         return (None, *(self.fixed_size or (None, None)))
+
+
+class OutputDtype(Declaration, register=False):
+    """Parameter of operators whose result may have another dtype."""
+
+    dtype: str | None = param(
+        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
+    )
+
+    def result_dtype(self, dtype: str) -> str:
+        """Return the parameter ``dtype``, or the dtype of the input."""
+        return self.dtype or dtype
 
 
 class Ranged(Op, register=False):

@@ -9,28 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray
-from ..call.op import Ranged
+from ..call.op import OutputDtype, Ranged
 from ..core.distributions import Number
 from ..core.parameters import param
-from ..core.spec import COMPUTED_DTYPES, Spec
+from ..core.spec import Spec
 from ..core.traits import Body
 from .matrix import ColorMatrix
 
 __all__ = ["Brightness", "BrightnessContrast", "ColorTwist", "Contrast", "Hsv", "Hue", "Saturation"]
 
 
-class _Levels(Ranged, register=False):
+class _Levels(OutputDtype, Ranged, register=False):
     """Base of pointwise operators whose result may have another dtype."""
 
-    dtype: str | None = param(
-        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
-    )
-
     pointwise = True
-
-    def result_dtype(self, dtype: str) -> str:
-        """Return the parameter ``dtype``, or the dtype of the input."""
-        return self.dtype or dtype
 
     @property
     def needs_range(self) -> bool:
@@ -149,16 +141,8 @@ _YIQ: Final = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, 
 _RGB: Final = np.linalg.inv(_YIQ)
 
 
-class _Turn(ColorMatrix, register=False):
+class _Turn(OutputDtype, ColorMatrix, register=False):
     """Base of operators whose matrix follows from color parameters."""
-
-    dtype: str | None = param(
-        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
-    )
-
-    def result_dtype(self, dtype: str) -> str:
-        """Return the parameter ``dtype``, or the dtype of the input."""
-        return self.dtype or dtype
 
     @abstractmethod
     def matrix(self, rows: npt.NDArray[Any]) -> FloatArray:

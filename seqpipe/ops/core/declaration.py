@@ -22,6 +22,7 @@ from .nodes import DataNode
 from .parameters import (
     COMMON,
     Parameter,
+    at_most_one,
     block_dtype_of,
     check_names,
     check_stated,
@@ -167,6 +168,8 @@ class Declaration(Settings, ABC):
                 source=self.name,
                 allowed="one for a sequence, whose frames the operator processes together",
             )
+        for names in self.traits.exclusive:
+            at_most_one(self, *names)
         if self.__dict__.pop("_bare") and self._is_identity and self.name not in _warned:
             _warned.add(self.name)
             warn_caller(f"{self.name} without arguments does nothing; {usage_hint(self)}")

@@ -29,7 +29,9 @@ __all__ = [
     "Number",
     "PerFrame",
     "Percentiles",
+    "Reciprocal",
     "Table",
+    "TwoSided",
     "Uniform",
     "encoded",
     "per_frame",
@@ -349,6 +351,64 @@ def _plain(value: Any) -> Any:
 
 def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class TwoSided(Distribution):
+    """Uniform distribution from ``lo`` to ``middle`` or, with equal probability, from ``middle`` to ``hi``.
+
+    Attributes:
+        lo: the least value.
+        hi: the greatest value.
+        middle: between both.
+    """
+
+    lo: float
+    hi: float
+    middle: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.lo <= self.middle <= self.hi:
+            raise ParameterError(
+                f"TwoSided({self.lo}, {self.hi}, {self.middle}) is reversed", allowed="lo ≤ middle ≤ hi"
+            )
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> Any:
+        """Values of a shape; see :meth:`Distribution.draw`."""
+        side, number = rng.random(shape or None), rng.random(shape or None)
+        low, high = self.lo + (self.middle - self.lo) * number, self.middle + (self.hi - self.middle) * number
+        values: Any = np.where(side < 0.5, low, high) if shape else low if side < 0.5 else high
+        return np.rint(values) if whole else values
+
+    def support(self) -> tuple[float, float]:
+        """``(lo, hi)``."""
+        return self.lo, self.hi
+
+
+@dataclass(frozen=True)
+class Reciprocal(Distribution):
+    """The reciprocal of a uniformly distributed number.
+
+    Attributes:
+        lo: the least number, above 0.
+        hi: the greatest number.
+    """
+
+    lo: float
+    hi: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.lo <= self.hi:
+            raise ParameterError(f"Reciprocal({self.lo}, {self.hi}) is not valid", allowed="0 < lo ≤ hi")
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], *, whole: bool) -> Any:
+        """Values of a shape; see :meth:`Distribution.draw`."""
+        values = 1 / rng.uniform(self.lo, self.hi, shape or None)
+        return np.rint(values) if whole else values
+
+    def support(self) -> tuple[float, float]:
+        """The least and the greatest quotient."""
+        return 1 / self.hi, 1 / self.lo
 
 
 _LO = Param(name="lo", doc="The percentile at the least intensity", kind=float, lo=0, hi=100)

@@ -67,6 +67,7 @@ class Parameter:
         size: 0 for a number, the length of a vector, :data:`ANY` or :data:`MATRIX`.
         drawn: whether the value may differ between samples and frames; else it is one value for all.
         by_frame: whether it may differ between the frames of a sequence; False for parameters that determine the size.
+        ordered: whether a vector is the two ends of a range.
     """
 
     param: Param
@@ -75,6 +76,7 @@ class Parameter:
     size: int
     drawn: bool
     by_frame: bool = True
+    ordered: bool = False
 
     @property
     def hint(self) -> str:
@@ -251,7 +253,10 @@ class Parameter:
             len(parts) or 1 if self.size == ANY else self.size
         ):
             raise self._error(value, self.allowed)
-        return tuple(self._constant(_plain(part), one=True) for part in parts)
+        vector = tuple(self._constant(_plain(part), one=True) for part in parts)
+        if self.ordered and vector[0] > vector[1]:
+            raise ParameterError(f"{self.name}={vector} is reversed", allowed="(least, greatest)")
+        return vector
 
     def _matrix(self, value: Any) -> tuple[tuple[Any, ...], ...]:
         rows = [tuple(row) if np.ndim(row) == 1 else () for row in value] if np.iterable(value) else []
@@ -290,6 +295,7 @@ def param(
     drawn: bool = True,
     by_frame: bool = True,
     optional: bool = False,
+    ordered: bool = False,
 ) -> Any:
     """Declare a parameter, as the value of a field of a class that derives from :class:`Op`.
 
@@ -307,6 +313,7 @@ def param(
         drawn: False if the value is the same for all samples and cannot be sampled; strings never can.
         by_frame: False if all frames of a sequence share the value, as of parameters that determine the size.
         optional: whether None is allowed although it is not the default.
+        ordered: whether the value is a range (least, greatest) that is the same for all samples.
 
     Raises:
         ParameterError: the kind is none of these or does not follow from the default, or the bounds are reversed.
@@ -331,7 +338,8 @@ def param(
         choices=tuple(choices),
         optional=optional or default is None,
     )
-    whole = Parameter(declared, default, identity, size, drawn and kind is not str and size >= 0, by_frame)
+    varies = drawn and kind is not str and size >= 0
+    whole = Parameter(declared, default, identity, size, varies, by_frame, ordered)
     return dataclasses.field(default=default, metadata={KEY: whole})
 
 

@@ -191,6 +191,7 @@ class Traits:
         tolerance: greatest difference of other backends from the reference, in integer steps or float32 rounding
             steps, and the greatest share of values that differ.
         cpu_tolerance: tolerance of the CPU implementation, where it differs.
+        exclusive: groups of parameters, of each of which one may be given; None and False are none.
         examples: arguments that tests and documentation use.
         errors: arguments that the class's own checks refuse, each with a regular expression that matches the message;
             what the declaration of one parameter refuses needs no example.
@@ -224,6 +225,7 @@ class Traits:
     derived: tuple[str | tuple[str, int], ...] = ()
     tolerance: tuple[float, float] = (0.0, 0.0)
     cpu_tolerance: tuple[float, float] | None = None
+    exclusive: tuple[tuple[str, ...], ...] = ()
     examples: tuple[Arguments, ...] = ()
     errors: tuple[tuple[Arguments, str], ...] = ()
     converted: tuple[Literal["scaling", "moving", "values"], ...] = ()

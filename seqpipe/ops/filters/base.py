@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from ...array import Array
 from ...core.padding import FILL_MODES, FillMode, source_indices
-from ..call.op import Op
+from ..call.op import Op, OutputDtype
 from ..core.blocks import values_of
 from ..core.parameters import param, with_fields
-from ..core.spec import COMPUTED_DTYPES, RANGES, Spec
+from ..core.spec import RANGES, Spec
 from ..core.traits import Body
 from ..cuda.kernel import widened
 
@@ -79,16 +79,12 @@ class Neighbors(Op, register=False):
         return _OPENCV.get(self.pad_mode) if takes else None
 
 
-class Separable(Neighbors, register=False):
+class Separable(OutputDtype, Neighbors, register=False):
     """Base of filters whose kernel is a sum of products of a column and a row of weights.
 
     A subclass defines :meth:`weights`, and may change the sum in :meth:`finish` and a ``Body("separable", …)``, which
     has ``value``, ``center`` (the value before the filter) and ``row``.
     """
-
-    dtype: str | None = param(
-        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
-    )
 
     terms: ClassVar[int] = 1
     most_taps: ClassVar[int] = 127
@@ -114,10 +110,6 @@ class Separable(Neighbors, register=False):
     def gain(self, p: Any) -> float:  # noqa: ARG002  for overrides
         """Return the factor by which values may grow; see :meth:`opencv_border`."""
         return 1.0
-
-    def result_dtype(self, dtype: str) -> str:
-        """Return the parameter ``dtype``, or the dtype of the input."""
-        return self.dtype or dtype
 
     def reference(self, x: Array, p: Any) -> Array:
         """Sum each term's rows and then its columns, weight by weight."""

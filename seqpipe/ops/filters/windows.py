@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from ...array import Array
 from ...errors import ParameterError
+from ..call.op import OutputDtype
 from ..core.distributions import Number
 from ..core.parameters import MATRIX, param
-from ..core.spec import COMPUTED_DTYPES, Spec
+from ..core.spec import Spec
 from ..core.traits import Body
 from ..cuda.kernel import widened
 from .base import REACH, WHOLE, Neighbors, by_frame, extended
@@ -26,7 +27,7 @@ _MOST_WEIGHT: Final = 1e30  # greatest weight of that kernel, which multiplies w
 _MOST_WEIGHTS: Final = 625  # so that the weights fit into the arguments of a launch
 
 
-class Filter(Neighbors):
+class Filter(OutputDtype, Neighbors):
     """Correlate images with a kernel, which is not flipped, as in DALI.
 
     ``out[y, x] = sum of kernel[i, j] * in[y + i - anchor[0], x + j - anchor[1]]``, for each channel.
@@ -42,9 +43,6 @@ class Filter(Neighbors):
         size=2,
         lo=0,
         drawn=False,
-    )
-    dtype: str | None = param(
-        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
     )
 
     cpu_tolerance = (1, 0.02)  # of integers, by OpenCV, which sums in another order
@@ -87,10 +85,6 @@ class Filter(Neighbors):
         """The anchor; by default the center of the kernel."""
         rows, columns = self._window
         return self.anchor or (rows // 2, columns // 2)
-
-    def result_dtype(self, dtype: str) -> str:
-        """Return the parameter ``dtype``, or the dtype of the input."""
-        return self.dtype or dtype
 
     def reference(self, x: Array, p: Any) -> Array:
         """Sum the products with each weight in row-major order."""

@@ -17,9 +17,9 @@ from ...core.padding import FILL_MODES, FillMode, source_indices
 from ...errors import ParameterError
 from ..call.backends import on_device_of, run
 from ..call.inputs import error_source
-from ..call.op import Op
+from ..call.op import Op, OutputDtype
 from ..core.blocks import Block, values_of, values_of_each
-from ..core.parameters import levels, param
+from ..core.parameters import levels
 from ..core.spec import COMPUTED_DTYPES, MOVED_DTYPES, RANGES, Spec, typed
 from ..core.traits import Body, Traits
 from ..cuda.kernel import Item
@@ -310,12 +310,8 @@ class Geometry(Op, register=False):
         return out
 
 
-class Resampled(Geometry, register=False):
+class Resampled(OutputDtype, Geometry, register=False):
     """Base of operators that compute the pixels of a result from several pixels."""
-
-    dtype: str | None = param(
-        None, "dtype of the result; None for that of the input", choices=COMPUTED_DTYPES
-    )
 
     dtypes: ClassVar[tuple[str, ...]] = COMPUTED_DTYPES
     values: ClassVar[Literal["computed", "moved"]] = "computed"
@@ -323,10 +319,6 @@ class Resampled(Geometry, register=False):
     takes_raw: ClassVar[bool] = True
     derived: ClassVar[tuple[str | tuple[str, int], ...]] = ("whole",)
     derived_from: ClassVar[tuple[str, ...] | None] = ()
-
-    def result_dtype(self, dtype: str) -> str:
-        """Return the parameter ``dtype``, or the dtype of the input."""
-        return self.dtype or dtype
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
         """Derive whether results are integers."""

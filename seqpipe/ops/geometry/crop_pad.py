@@ -287,6 +287,7 @@ class Slice(Canvas):
     )
     trim: bool = param(False, "whether windows are clipped to the image", drawn=False)
 
+    exclusive = (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape"))
     examples = (
         {
             "start": ((-3.0, 3.0), (-3.0, 3.0)),
@@ -307,14 +308,6 @@ class Slice(Canvas):
     )
     errors = (
         (
-            {"start": (1, 1), "rel_start": (0.1, 0.1)},
-            "slice: start and rel_start given; allowed: one of start, rel_start",
-        ),
-        (
-            {"end": (1, 1), "shape": (1, 1)},
-            "slice: end and shape given; allowed: one of end, rel_end, shape, rel_shape",
-        ),
-        (
             {"pad_mode": "edge", "trim": True},
             "slice: pad_mode and trim given; allowed: one of pad_mode, trim",
         ),
@@ -322,8 +315,6 @@ class Slice(Canvas):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for names in (("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")):
-            at_most_one(self, *names)
         if self.trim and self.pad_mode != "none":
             at_most_one(self, "pad_mode", "trim")
 

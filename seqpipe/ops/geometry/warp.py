@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...errors import ParameterError
 from ..core.distributions import Number
-from ..core.parameters import at_most_one, param
+from ..core.parameters import param
 from ..core.spec import Spec
 from .mapping import Mapping
 from .warped import Warped
@@ -145,22 +145,13 @@ class Rotate(Warped):
     keep_size: bool = param(False, "whether the result keeps the size of the image", drawn=False)
 
     derived = ("whole", "aspect")
+    exclusive = (("keep_size", "size"),)
     examples = (
         {"angle": 30.0, "size": (6, 8), "fill_value": 0.0},
         {"angle": (-20.0, 20.0), "keep_size": True, "seed": 1},
         {"angle": 75.0, "interp_type": "cubic"},
         {"angle": 90.0},
     )
-    errors = (
-        (
-            {"keep_size": True, "size": (4, 4)},
-            "rotate: keep_size and size given; allowed: one of keep_size, size",
-        ),
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_most_one(self, "keep_size", "size")
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
         """See :meth:`Geometry.mapping`; the center of the result is that of the image."""

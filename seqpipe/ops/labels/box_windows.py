@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...array import FloatArray
 
-__all__ = ["BoxWindows"]
+__all__ = ["BoxWindows", "centered", "overlaps"]
 
 _AT_ONCE = 64
 _SLACK = 1e-6  # relative: tolerance for rounding of ratios
@@ -60,7 +60,7 @@ class BoxWindows:
                 windows = self._candidates(min(_AT_ONCE, self.attempts - begin, left - begin), axes, rng)
                 if not len(boxes) and len(windows):
                     return np.asarray(windows[0])
-                shares = self._shares(boxes, windows, of_both=self.of_both)
+                shares = overlaps(boxes, windows, of_both=self.of_both)
                 reached = shares.min(axis=1) if self.each else shares.max(axis=1)
                 for window in windows[reached >= threshold - _SLACK]:
                     if self.kept(boxes, window).any():
@@ -72,11 +72,9 @@ class BoxWindows:
 
     def kept(self, boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which boxes stay in a window."""
-        axes = boxes.shape[1] // 2
         if self.prune is None:
-            centers = (boxes[:, :axes] + boxes[:, axes:]) / 2
-            return np.asarray(((centers >= window[:axes]) & (centers <= window[axes:])).all(axis=1))
-        shares = self._shares(boxes, window[None], of_both=False)[0]
+            return np.asarray(centered(boxes, window[None])[0])
+        shares = overlaps(boxes, window[None], of_both=False)[0]
         return np.asarray((shares > 0) & (shares >= self.prune))
 
     def clipped(self, boxes: FloatArray, window: FloatArray) -> FloatArray:
@@ -106,14 +104,21 @@ class BoxWindows:
         begin = rng.random(sides.shape) * (1 - sides)
         return np.concatenate([begin, begin + sides], axis=1)
 
-    @staticmethod
-    def _shares(boxes: FloatArray, windows: FloatArray, *, of_both: bool) -> FloatArray:
-        """Return the overlap of each window with each box ``(windows, boxes)``."""
-        axes = boxes.shape[1] // 2
-        low = np.maximum(boxes[:, :axes], windows[:, None, :axes])
-        high = np.minimum(boxes[:, axes:], windows[:, None, axes:])
-        common = np.maximum(high - low, 0).prod(axis=2)
-        own = (boxes[:, axes:] - boxes[:, :axes]).prod(axis=1)
-        whole = (windows[:, axes:] - windows[:, :axes]).prod(axis=1)[:, None]
-        every = own + whole - common if of_both else np.broadcast_to(own, common.shape)
-        return np.asarray(np.divide(common, every, out=np.zeros_like(common), where=every > 0))
+
+def centered(boxes: FloatArray, windows: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which boxes have their center in each window ``(windows, boxes)``."""
+    axes = boxes.shape[1] // 2
+    centers, windows = (boxes[:, :axes] + boxes[:, axes:]) / 2, windows[:, None]
+    return np.asarray(((centers >= windows[..., :axes]) & (centers <= windows[..., axes:])).all(axis=2))
+
+
+def overlaps(boxes: FloatArray, windows: FloatArray, *, of_both: bool) -> FloatArray:
+    """Return the overlap of each window with each box ``(windows, boxes)``, relative to the union or to the box."""
+    axes = boxes.shape[1] // 2
+    low = np.maximum(boxes[:, :axes], windows[:, None, :axes])
+    high = np.minimum(boxes[:, axes:], windows[:, None, axes:])
+    common = np.maximum(high - low, 0).prod(axis=2)
+    own = (boxes[:, axes:] - boxes[:, :axes]).prod(axis=1)
+    whole = (windows[:, axes:] - windows[:, :axes]).prod(axis=1)[:, None]
+    every = own + whole - common if of_both else np.broadcast_to(own, common.shape)
+    return np.asarray(np.divide(common, every, out=np.zeros_like(common), where=every > 0))

@@ -22,6 +22,7 @@ from ..core.nodes import DataNode, parts_of
 from ..core.parameters import ANY, param
 from ..core.sampling import indices_of
 from ..core.spec import MOVED_DTYPES, Spec, cast_coordinates
+from .box_windows import centered, overlaps
 
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "CoordTransform", "RandomBboxCrop"]
 
@@ -197,7 +198,13 @@ class RandomBboxCrop(_OnBoxes):
     """
 
     aspect_ratio: tuple[float, float] = param(
-        (1.0, 1.0), "minimum and maximum ratio of width to height", lo=1e-3, size=2, kind=float, drawn=False
+        (1.0, 1.0),
+        "minimum and maximum ratio of width to height",
+        lo=1e-3,
+        size=2,
+        ordered=True,
+        kind=float,
+        drawn=False,
     )
     scaling: tuple[float, float] = param(
         (1.0, 1.0),
@@ -205,6 +212,7 @@ class RandomBboxCrop(_OnBoxes):
         lo=1e-3,
         hi=1,
         size=2,
+        ordered=True,
         kind=float,
         drawn=False,
     )
@@ -240,16 +248,6 @@ class RandomBboxCrop(_OnBoxes):
         },
         {"scaling": (0.1, 0.9), "allow_no_crop": False, "threshold_type": "overlap", "ltrb": False},
     )
-    errors = (({"scaling": (0.9, 0.5)}, r"scaling=\(0.9, 0.5\) is reversed; allowed: \(least, greatest\)"),)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("aspect_ratio", "scaling"):
-            value = getattr(self, name)
-            if value[0] > value[1]:
-                raise ParameterError(
-                    f"{name}={value} is reversed", source=self.name, allowed="(least, greatest)"
-                )
 
     @or_node
     def __call__(self, boxes: Any, labels: Any = None, *, epoch: int = 0, index: Any = None) -> BoxCrop:  # type: ignore[override]  # it returns more than boxes
@@ -306,7 +304,7 @@ class RandomBboxCrop(_OnBoxes):
             )
         for rng in streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), (index,)):
             window = self._window(corners, rng)
-        kept = _centered(corners, window)
+        kept = centered(corners, window[None])[0]
         moved = self.like_boxes(self.reference(corners[kept], SimpleNamespace(window=window)), boxes)
         left = None if names is None else like_library(labels, names[kept])
         return BoxCrop(
@@ -377,32 +375,9 @@ class _BboxWindows(NamedTuple):
         """Return which windows overlap enough; all, if there are no boxes."""
         if not len(boxes):
             return np.ones(len(windows), np.bool_)
-        windows = windows[:, None]
-        shared = _overlaps(boxes, windows, of_both=self.of_both) >= threshold
+        shared = overlaps(boxes, windows, of_both=self.of_both) >= threshold
         enough = shared.all(axis=-1) if self.each else shared.any(axis=-1)
-        return np.asarray(enough & _centered(boxes, windows).any(axis=-1))
-
-
-def _centered(boxes: FloatArray, window: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return which boxes have their center in a window, ``(4,)`` or ``(M, 1, 4)``."""
-    centers = (boxes[:, :2] + boxes[:, 2:]) / 2
-    result = (centers >= window[..., :2]) & (centers <= window[..., 2:])
-    return np.asarray(result[..., 0] & result[..., 1])
-
-
-def _overlaps(boxes: FloatArray, windows: FloatArray, *, of_both: bool) -> FloatArray:
-    """Return the overlap of boxes with windows ``(M, 1, 4)``, relative to the union or to the box's area."""
-    ends, begins = np.minimum(boxes[:, 2:], windows[..., 2:]), np.maximum(boxes[:, :2], windows[..., :2])
-    sides, whole, all_of_it = np.maximum(ends - begins, 0), _sides(boxes), _sides(windows)
-    common, own = sides[..., 0] * sides[..., 1], whole[:, 0] * whole[:, 1]
-    every = own + all_of_it[..., 0] * all_of_it[..., 1] - common if of_both else own
-    result: FloatArray = np.divide(common, every, out=np.zeros_like(common), where=every > 0)
-    return result
-
-
-def _sides(boxes: FloatArray) -> FloatArray:
-    result: FloatArray = boxes[..., 2:] - boxes[..., :2]
-    return result
+        return np.asarray(enough & centered(boxes, windows).any(axis=-1))
 
 
 _MATRICES: Final = {"M": (2, 2), "MT": (2, 3)}

@@ -24,7 +24,7 @@ from ..call.backends import apply_table, cuda_device_of, run_same_shape
 from ..core.blocks import Block, constant_of, derived_values_vary, resolve, values_of_all, values_of_each
 from ..core.declaration import Declaration
 from ..core.distributions import Number, Table
-from ..core.parameters import ANY, at_most_one, param
+from ..core.parameters import ANY, param
 from ..core.sampling import BatchSampled, Outcome, indices_of
 from ..core.spec import TABLE_DTYPES, Spec
 from ..cuda.kernel import Item, run_kernel
@@ -151,14 +151,11 @@ class _Policy(BatchSampled, Geometry, register=False):
     by_frame = False
     body = None
     composed = True
+    exclusive = (("max_translate_abs", "max_translate_rel"),)
     # of OpenCV's interpolation: a difference of 1 may cross a threshold
     cpu_tolerance = (255.0, 0.02)
     ranges: ClassVar[Named[str, MagnitudeRange]] = {}
     relative: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_most_one(self, "max_translate_abs", "max_translate_rel")
 
     @property
     @abstractmethod
@@ -413,10 +410,6 @@ class RandAugment(_Suite):
         ({"m": 31}, "m=31 is not valid; allowed: a whole number from 0 to 30, less than num_magnitude_bins"),
         ({"m": (5, 40)}, "m=40 is not valid; allowed: a whole number from 0 to 30"),
         ({"excluded": tuple(NARROW)}, "rand_augment: all steps are excluded; allowed: up to 13 of them"),
-        (
-            {"max_translate_abs": 9.0, "max_translate_rel": 0.1},
-            "max_translate_abs and max_translate_rel given; allowed: one of max_translate_abs, max_translate_rel",
-        ),
     )
 
     def __post_init__(self) -> None:

@@ -287,6 +287,7 @@ class RandomResizedCrop(OutputSize, Scaled):
         "minimum and maximum area of the window, as a share of the image's",
         kind=float,
         size=2,
+        ordered=True,
         lo=0,
         hi=1,
         drawn=False,
@@ -296,6 +297,7 @@ class RandomResizedCrop(OutputSize, Scaled):
         "minimum and maximum ratio of the window's width to its height",
         kind=float,
         size=2,
+        ordered=True,
         lo=0.001,
         hi=1000,
         drawn=False,
@@ -310,23 +312,6 @@ class RandomResizedCrop(OutputSize, Scaled):
         {"size": (4, 6)},
         {"size": (6, 4), "random_area": (0.5, 0.9), "interp_type": "cubic", "seed": 5},
     )
-    errors = (
-        (
-            {"random_area": (0.5, 0.2)},
-            r"random_area=\(0.5, 0.2\) is reversed; allowed: \(least, greatest\)",
-        ),
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("random_area", "random_aspect_ratio"):
-            least, greatest = getattr(self, name)
-            if least > greatest:
-                raise ParameterError(
-                    f"{name}={(least, greatest)} is reversed",
-                    source=self.name,
-                    allowed="(least, greatest)",
-                )
 
     @property
     def fixed_size(self) -> tuple[int, int] | None:

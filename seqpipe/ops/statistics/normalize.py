@@ -17,7 +17,7 @@ from ..call.inputs import CallInput
 from ..call.op import Op
 from ..core.declaration import Declaration
 from ..core.distributions import Number
-from ..core.parameters import ANY, at_most_one, param
+from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
 from ..core.traits import Body
 from ..cuda.kernel import widened
@@ -72,6 +72,7 @@ class Normalize(Op):
 
     derived = (("means", _CHANNELS), ("factors", _CHANNELS))
     converted = ("values",)
+    exclusive = (("axis_names", "axes"),)
     examples = (
         {
             "mean": (120.0, 115.0, 100.0),
@@ -93,7 +94,6 @@ class Normalize(Op):
             {"axis_names": "NHW"},
             "axis_names='NHW' is not valid; .* batch=True for statistics over all samples",
         ),
-        ({"axis_names": "HW", "axes": 0}, "axis_names and axes given; allowed: one of axis_names, axes"),
     )
 
     def value_map(self) -> ValueMap | None:
@@ -113,7 +113,6 @@ class Normalize(Op):
                 allowed="letters of F, D, H, W, C, each once",
                 advice="Pass batch=True for statistics over all samples",
             )
-        at_most_one(self, "axis_names", "axes")
         lengths = {name: len(getattr(self, name) or ()) for name in ("mean", "stddev")}
         several = [name for name, length in lengths.items() if length > 1]
         self.override_traits(

@@ -194,12 +194,6 @@ class Mean(_Float, function_name="reductions.mean"):
     """Compute the mean of values along axes."""
 
     examples = ({}, {"axis_names": "HW", "keep_dims": True})
-    errors = (
-        (
-            {"axes": 0, "axis_names": "H"},
-            "reductions.mean: axes and axis_names given; allowed: one of axes, axis_names",
-        ),
-    )
 
     def reference(self, x: Array, p: Any) -> Array:
         """Divide the sum by the number of values."""

@@ -17,9 +17,8 @@ from ...resampling.mapping import Mapping3, rotation_matrix
 from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
-from .base import Intensity, generator
+from .base import Intensity, generator, moments
 from .channels import Blurred, Coarse, SavedValues, Stage, Statistics, Step
-from .ranges import moments
 
 __all__ = [
     "Anisotropy",

@@ -25,9 +25,9 @@ from ..call.inputs import check_type
 from ..call.op import Applied
 from ..core.declaration import Takes
 from ..core.deferred import Deferrable, or_node
-from ..core.distributions import PerFrame
+from ..core.distributions import Percentiles, PerFrame
 from ..core.parameters import param
-from ..core.spec import MOVED_DTYPES, Backend, CallOptions
+from ..core.spec import MOVED_DTYPES, RANGES, Backend, CallOptions
 from ..core.traits import Traits
 from ..core.types import Type
 from ..geometry.base import Geometry
@@ -47,6 +47,9 @@ __all__ = [
     "composed_with_volumes",
     "for_each_axis",
     "generator",
+    "moments",
+    "percentiles",
+    "range_of",
     "spacing_of",
 ]
 
@@ -317,6 +320,56 @@ class Intensity(Volumetric, register=False):
                 if rng.random() >= self.p_channel:
                     return None
         return SampledParameters(**values)
+
+
+def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
+    """Return the least and the greatest intensity of a channel."""
+    bounds: Any = op.range
+    if bounds is None:
+        raise ParameterError(
+            "the range of intensities is required, and a volume does not define it",
+            source=op.name,
+            allowed="range=(least, greatest), 'minmax', 'percentiles' or 'dtype'",
+            advice="In MR, 'minmax' or 'percentiles'; in CT the window, as (-1000, 1000)",
+        )
+    if bounds == "dtype":
+        least, most = RANGES.get(dtype, (0, 1))
+        return float(least), float(most)
+    if isinstance(bounds, Percentiles):
+        return percentiles(x, (bounds.lo, bounds.hi))
+    if bounds == "minmax":
+        lo, hi = float(x.min()), float(x.max())
+        if not np.isfinite([lo, hi]).all():
+            finite = _finite(x)
+            lo, hi = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+        return lo, hi
+    return float(bounds[0]), float(bounds[1])
+
+
+def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
+    """Return the mean and the standard deviation of values; 0 and 1 if there are none."""
+    values = x if where is None else x[where]
+    if not values.size:
+        return 0.0, 1.0
+    mean = float(values.mean(dtype=np.float64))
+    if not np.isfinite(mean):
+        finite = _finite(values)
+        return moments(finite) if finite.size else (0.0, 1.0)
+    return mean, float(values.std(dtype=np.float64))
+
+
+def percentiles(x: Array, ends: tuple[float, float]) -> tuple[float, float]:
+    """Return two percentiles of values; NaN and infinity do not count."""
+    finite = _finite(x)
+    if not finite.size:
+        return 0.0, 1.0
+    xp = namespace(x)
+    lo, hi = (float(end) for end in xp.percentile(finite, xp.asarray(ends)))
+    return lo, hi
+
+
+def _finite(x: Array) -> Array:
+    return x[namespace(x).isfinite(x)]
 
 
 def _plain(value: Any, size: int) -> Any:

@@ -10,11 +10,11 @@ import numpy as np
 from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
 from ..core.distributions import Number, Percentiles
+from ..core.intensity import IntensityRange, range_param
 from ..core.parameters import ANY, param
 from ..noise.numbers import fast_normal
-from .base import Intensity, bits, generator
+from .base import Intensity, bits, generator, moments, percentiles, range_of
 from .channels import COUNTS, Stage, Statistics, Step, scaled
-from .ranges import IntensityRange, moments, percentiles, range_of, range_param
 
 __all__ = [
     "BrightnessAdditive",
