@@ -73,6 +73,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, object]:
+    """Make a few cases of wide sweeps the usual ones, once all cases are known."""
+    result = yield
+    leave_wide_sweeps(metafunc)
+    return result
+
+
 def pytest_sessionfinish() -> None:
     """Let Python take down what was kept out of its searches as it takes down everything else."""
     gc.unfreeze()
@@ -82,8 +90,7 @@ def pytest_sessionfinish() -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
-    """Mark wide sweeps as deep before pytest leaves out by -m, and leave out what needs a GPU afterwards."""
-    leave_wide_sweeps(items)
+    """Leave out what needs a GPU after pytest has left out by -m."""
     result = yield
     _leave_out_gpu(config, items)
     return result
