@@ -35,6 +35,9 @@ if __name__ == "__main__":
         *usual,
         *given,
     ]
+    # each process would load, and rewrite the assertions of, every other package that brings a plugin
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ["PYTEST_PLUGINS"] = "xdist.plugin,_hypothesis_pytestplugin"
     print("+", *command, flush=True)
     os.chdir(ROOT)
     os.execv(python, command)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,17 +63,43 @@ def made_media() -> dict[str, Entry]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect without searching for garbage, and keep what is collected out of every later search.
 
     There are hundreds of thousands of objects, all of which are needed to the end.
     """
     gc.disable()
     try:
+        _import_share(session.config)
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
+
+
+def _import_share(config: pytest.Config) -> None:
+    """Import another share of the test files first in each process of pytest-xdist.
+
+    pytest rewrites the assertions of a file for whoever imports it first, which takes longer than all else of
+    collecting. Processes that collect in step would each rewrite every file.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes == 1 or sys.dont_write_bytecode or config.args_source != pytest.Config.ArgsSource.TESTPATHS:
+        return
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    files = sorted((config.rootpath / "tests").rglob("test_*.py"))
+    for file in files[number::processes]:
+        # collecting imports once more what fails here, and says why
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, object]:
+    """Make a few cases of wide sweeps the usual ones, once all cases are known."""
+    result = yield
+    leave_wide_sweeps(metafunc)
+    return result
 
 
 def pytest_sessionfinish() -> None:
@@ -82,8 +111,7 @@ def pytest_sessionfinish() -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
-    """Mark wide sweeps as deep before pytest leaves out by -m, and leave out what needs a GPU afterwards."""
-    leave_wide_sweeps(items)
+    """Leave out what needs a GPU after pytest has left out by -m."""
     result = yield
     _leave_out_gpu(config, items)
     return result

@@ -36,23 +36,35 @@ _WHOLE: Final = (
 )  # each of their cases is the only one of its kind
 
 
-def leave_wide_sweeps(items: Iterable[pytest.Item]) -> None:
-    """Mark cases of tests with more than 6 usual ones, or 2 that are slow, as deep: the others are spread evenly.
+def leave_wide_sweeps(metafunc: pytest.Metafunc) -> None:
+    """Mark cases of a test with more than 6 usual ones, or 2 that are slow, as deep: the others are spread evenly.
 
-    Where they begin depends on the test's name, so that of many tests of every operator each takes other operators.
+    Under ``-m "not deep"`` the deep cases, two thirds of all, do not even become items, which every process would
+    make. A test that has no other keeps one, which pytest leaves out.
     """
-    usual: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("deep") is None and not item.nodeid.startswith(_WHOLE):
-            usual.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for name, cases in usual.items():
-        most = _MOST_PROGRAMS if name.startswith(_PROGRAMS) else _MOST_CASES
-        if len(cases) > most:
-            first = zlib.crc32(name.encode()) % len(cases)
-            kept = {(first + n * len(cases) // most) % len(cases) for n in range(most)}
-            for number, item in enumerate(cases):
-                if number not in kept:
-                    item.add_marker(pytest.mark.deep)
+    calls, name, config = metafunc._calls, metafunc.definition.nodeid, metafunc.config
+    if not calls:
+        return
+    is_deep = metafunc.definition.get_closest_marker("deep") is not None
+    usual = [call for call in calls if not is_deep and all(mark.name != "deep" for mark in call.marks)]
+    if not name.startswith(_WHOLE):
+        usual = _spread(usual, _MOST_PROGRAMS if name.startswith(_PROGRAMS) else _MOST_CASES, name)
+    if config.option.markexpr == "not deep" and not any("[" in word for word in config.args):
+        calls[:] = usual or calls[:1]
+        return
+    kept = set(map(id, usual))
+    for call in calls:
+        if id(call) not in kept:
+            call.marks.append(pytest.mark.deep.mark)
+
+
+def _spread(cases: list[Any], most: int, name: str) -> list[Any]:
+    """At most so many of the cases, evenly. The name tells where they begin, so that tests of all operators differ."""
+    if len(cases) <= most:
+        return cases
+    first = zlib.crc32(name.encode()) % len(cases)
+    kept = {(first + n * len(cases) // most) % len(cases) for n in range(most)}
+    return [case for number, case in enumerate(cases) if number in kept]
 
 
 def deep(*values: Any) -> Any:
