@@ -59,12 +59,14 @@ VOLUME = (
     ("export", "labels", "patches"),
 )
 CLI = (
-    ("terminal",),
-    ("input",),
-    ("output",),
-    ("plan",),
-    ("job",),
-    ("export",),
+    ("messages", "options", "shard"),
+    ("indexing", "inputs", "standard_input"),
+    ("manifest", "sheet"),
+    ("request", "selection", "source_plan", "stream_selection"),
+    ("claims", "record"),
+    ("work",),
+    ("copies", "flow", "piped", "shards", "streamed", "videos", "volumes", "while_indexing"),
+    ("run",),
     ("commands",),
     ("app",),
 )

@@ -1,8 +1,10 @@
 """The command line: the commands of ``seqpipe --help``.
 
-``commands`` holds a module for each command, ``export`` runs exports, ``plan`` plans them, ``output`` writes files,
-``job`` has locks and ``--resume``, ``input`` finds sources, ``terminal`` has options and messages; ``app`` is the
-program. Imports everything but ``fn``.
+``commands`` holds a module for each command, and ``app`` is the program. An export goes from ``inputs`` through
+``request`` (the checked options), ``selection`` and ``source_plan`` (which frames go into which files), ``claims`` and
+``record`` (locks and ``--resume``) to ``run``, the loop over all sources; ``videos``, ``volumes`` and ``flow`` export
+one source, ``piped`` and ``while_indexing`` one that is still arriving, ``shards`` samples. Imports everything but
+``fn``.
 
 Exit codes: 0 all done, 1 some inputs failed or the export stopped, 2 wrong usage, 130 interrupted. Only requested
 results go to stdout (``--json``, ``--dry-run``, ``probe``); everything else goes to stderr.

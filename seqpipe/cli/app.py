@@ -18,7 +18,7 @@ import click
 from .. import __version__
 from ..core.interrupts import INTERRUPTED, TERMINATIONS
 from ..errors import ParameterError, SeqpipeError
-from .terminal.wording import option_names, worded
+from .messages import option_names, worded
 
 __all__ = ["main"]
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from .content import PanelBuilder, format_history
-from .page import Page
-from .panel import PagePanel
+from .page import Page, PagePanel
 from .params import FRAMES, MAX_VOXELS
 
 __all__ = ["compare"]

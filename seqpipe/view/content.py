@@ -19,8 +19,7 @@ from ..video.reader import VideoReader
 from ..volume.formats.open import is_volume
 from ..volume.reader import VolumeReader
 from .encoding import colors
-from .page import Page
-from .panel import PagePanel
+from .page import Page, PagePanel
 from .params import FRAMES, MAX_VOXELS, TIME
 from .planes import one_volume, volume_panel
 from .strip import clip_panel, frames_panel, spread

@@ -6,19 +6,45 @@ import html
 import json
 import os
 import string
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from ..core.whole_file import write_durably
 from ..errors import OutputError, printable
-from .panel import PagePanel
+from .legend import Class
 
-__all__ = ["Page"]
+__all__ = ["Page", "PagePanel"]
 
 _NOTEBOOK_HEIGHT = 640
+
+
+@dataclass(frozen=True)
+class PagePanel:
+    """One section of a page.
+
+    Attributes:
+        title: heading of the section.
+        body: HTML of the images.
+        facts: names and values of its properties.
+        classes: classes of its labels.
+        notes: remarks such as that voxels were left out.
+        history: descriptions of the applied operators, one line each.
+        data: JSON data for the page's script; None for panels without one.
+        group: name of a group of panels that show the same position; empty for none.
+    """
+
+    title: str
+    body: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+    classes: list[Class] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
+    data: dict[str, Any] | None = None
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -28,10 +54,12 @@ class Page:
     Attributes:
         title: heading of the page.
         panels: sections of the page.
+        columns: number of sections side by side.
     """
 
     title: str
     panels: list[PagePanel]
+    columns: int = 1
 
     @property
     def html(self) -> str:
@@ -40,6 +68,7 @@ class Page:
             title=_text(self.title),
             style=_file("page.css"),
             script=_file("page.js"),
+            columns=self.columns,
             panels="".join(map(_section, self.panels)),
         )
 

@@ -26,7 +26,7 @@ from ..volume.slice_images import as_real, window_of
 from ..volume.space import grids_agree, moved
 from .encoding import downsample_mean, downsample_nearest, level_values, mosaic, png, quantize
 from .legend import Legend
-from .panel import PagePanel
+from .page import PagePanel
 
 __all__ = ["one_volume", "volume_panel"]
 

@@ -15,7 +15,7 @@ from ..sampling.clock import clock_text
 from ..sequence import Sequence
 from .encoding import Pixels, colors, jpeg, png
 from .legend import Legend
-from .panel import PagePanel
+from .page import PagePanel
 
 __all__ = ["clip_panel", "frames_panel", "spread"]
 

@@ -12,7 +12,7 @@ from ..errors import ParameterError
 from .info import VolumeInfo
 from .source import AnyArray
 
-__all__ = ["as_real", "montage", "slice_image", "window_of", "windowed"]
+__all__ = ["as_real", "montage", "slice_image", "slice_size", "window_of", "windowed"]
 
 _LOW, _HIGH = 0.5, 99.5
 _SAMPLES: Final = 1 << 20
@@ -56,16 +56,22 @@ def windowed(values: AnyArray, window: tuple[float, float], dtype: str = "uint8"
     return result
 
 
+def slice_size(grid: tuple[int, int], spacing_mm: Seq[float]) -> tuple[int, int]:
+    """Return the rows and columns of a slice of ``grid`` rows and columns with square pixels."""
+    side = min(spacing_mm)
+    rows, columns = (max(1, round(n * mm / side)) for n, mm in zip(grid, spacing_mm, strict=True))
+    return rows, columns
+
+
 def slice_image(pixels: AnyArray, spacing_mm: Seq[float]) -> AnyArray:
     """Render one slice as an RGB image with square pixels."""
     import cv2
 
     rows, columns, channels = pixels.shape
     rgb = pixels[..., :3] if channels >= 3 else np.repeat(pixels[..., :1], 3, axis=2)
-    side = min(spacing_mm)
-    size = max(1, round(columns * spacing_mm[1] / side)), max(1, round(rows * spacing_mm[0] / side))
-    if size != (columns, rows):
-        rgb = cv2.resize(np.ascontiguousarray(rgb), size, interpolation=cv2.INTER_LINEAR)
+    size = slice_size((rows, columns), spacing_mm)
+    if size != (rows, columns):
+        rgb = cv2.resize(np.ascontiguousarray(rgb), size[::-1], interpolation=cv2.INTER_LINEAR)
     return np.ascontiguousarray(rgb)
 
 

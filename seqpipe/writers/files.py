@@ -13,7 +13,7 @@ from typing import BinaryIO
 from ..core.whole_file import open_new, replacing
 from ..errors import OutputError, SeqpipeError, printable
 
-__all__ = ["output_errors", "temporary_path", "write_whole"]
+__all__ = ["output_errors", "temporary_path", "write_whole", "writing"]
 
 
 def temporary_path(path: Path, ending: str) -> Path:
@@ -45,11 +45,18 @@ def _file_above(path: Path) -> Path | None:
     return next((folder for folder in (path, *path.parents) if folder.is_file()), None)
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
-    """Write a temporary file next to a path, and rename it once it is complete."""
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file next to a path, which takes the path's place at the end of the block."""
     partial = temporary_path(path, "part")  # --resume replaces the temporary file of a killed run
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, temporary=partial), open_new(partial) as file:
-            write(file)
-            return file.tell()
+            yield file
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> int:
+    """Write a file that is whole or absent, and return its size in bytes."""
+    with writing(path) as file:
+        write(file)
+        return file.tell()

@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 from ..core.files.file_system import file_system
 from ..core.param import check_path
-from ..core.whole_file import open_new, replacing
+from ..core.whole_file import open_new
 from ..errors import OutputError, ParameterError, SeqpipeError
 from .encoders import Content
-from .files import output_errors, temporary_path, write_whole
+from .files import output_errors, temporary_path, write_whole, writing
 
 __all__ = ["LocalFolder", "ObjectFolder", "Store", "open_store"]
 
@@ -35,7 +35,7 @@ class Store(Protocol):
     def write(self, name: str, content: Content) -> int:
         """Write a file, whole or not at all; an existing one is replaced. Returns its size in bytes."""
 
-    def writing(self, name: str) -> Any:
+    def writing(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Return a context manager for a file that is written in pieces and becomes visible at the end of the block."""
 
     def create(self, name: str, data: bytes) -> bool:
@@ -70,15 +70,9 @@ class LocalFolder:
         """See :class:`Store`."""
         return write_whole(self.path / name, content)
 
-    @contextmanager
-    def writing(self, name: str) -> Iterator[BinaryIO]:
+    def writing(self, name: str) -> AbstractContextManager[BinaryIO]:
         """See :class:`Store`."""
-        path = self.path / name
-        partial = temporary_path(path, "part")
-        with output_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path, temporary=partial), open_new(partial) as file:
-                yield file
+        return writing(self.path / name)
 
     def create(self, name: str, data: bytes) -> bool:
         """See :class:`Store`."""

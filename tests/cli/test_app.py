@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from seqpipe import __version__
 from seqpipe.cli import main
-from seqpipe.cli.terminal.options import option, sentence
+from seqpipe.cli.options import option, sentence
 from seqpipe.core.param import Param, choice
 from seqpipe.sampling.params import FPS, SEQUENCE_LENGTH
 from tests.support.deep import combined, deep

@@ -14,7 +14,7 @@ from PIL import Image
 
 import seqpipe
 from data_scripts.frame_code import read
-from seqpipe.cli.output.manifest import read_rows
+from seqpipe.cli.manifest import read_rows
 from tests.support.decoders import count_packets
 from tests.support.deep import combined
 from tests.support.ffmpeg import frame_times

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from seqpipe.cli import main
-from seqpipe.cli.input.files import InputFile, find_inputs
+from seqpipe.cli.inputs import InputFile, find_inputs
 from seqpipe.errors import OutputError, SeqpipeError
 from seqpipe.writers.files import temporary_path, write_whole
 from tests.support.media import ROOT, made

@@ -148,7 +148,7 @@ def test_damaged_and_missing_inputs_are_named_and_the_others_go_on(run, tmp_path
 
 @pytest.mark.parametrize("sound", [0, 2])
 def test_a_film_of_a_damaged_video_is_not_left_behind(run, tmp_path, monkeypatch, sound):
-    from seqpipe.cli.export import flow
+    from seqpipe.cli import flow
     from seqpipe.errors import DamagedSourceError
 
     whole, calls = flow.FlowEncoder.colored, []

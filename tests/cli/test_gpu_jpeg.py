@@ -21,8 +21,7 @@ import pytest
 from PIL import Image, JpegImagePlugin
 
 import seqpipe
-from seqpipe.cli.export import frames
-from seqpipe.cli.plan import request
+from seqpipe.cli import request, work
 from seqpipe.errors import BackendError
 from seqpipe.video.device import Device
 from seqpipe.writers import encoders as images
@@ -77,7 +76,7 @@ def gpu(monkeypatch):
             asked.append("host" if host else "gpu")
             return super().stream(wanted)
 
-    monkeypatch.setattr(frames, "VideoReader", Reader)
+    monkeypatch.setattr(work, "VideoReader", Reader)
     monkeypatch.setattr(request, "parse_devices", lambda _name: (Device("cuda", 0),))
     return asked
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from seqpipe.cli.job.record import OptionDigests, read_entries, record_options
+from seqpipe.cli.record import OptionDigests, read_entries, record_options
 from seqpipe.errors import OutputError
 from seqpipe.writers import lock
 from seqpipe.writers.lock import locked

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.cli.output.manifest import Manifest, ManifestRow, manifest_exists, manifest_format, read_rows
+from seqpipe.cli.manifest import Manifest, ManifestRow, manifest_exists, manifest_format, read_rows
 from seqpipe.errors import BackendError, ManifestError, OutputError, ParameterError
 
 DONE = ManifestRow(

@@ -17,8 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from data_scripts.media_encode import run_ffmpeg
-from seqpipe.cli import main
-from seqpipe.cli.export import source
+from seqpipe.cli import main, videos
 from tests.support.deep import deep, deep_but
 from tests.support.interrupts import PROGRAM
 from tests.support.media import ROOT, made
@@ -222,8 +221,8 @@ def test_a_writer_that_never_ends_is_left_when_all_is_there(options, count, tmp_
 def test_nothing_is_copied_and_files_are_written_as_frames_come(tmp_path, monkeypatch):
     pipe, at_first = Pipe(made("h264_raw").read_bytes() * 40), []
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", None)
-    write = source.write_whole
-    monkeypatch.setattr(source, "write_whole", lambda *args: (at_first.append(pipe.at), write(*args))[1])
+    write = videos.write_whole
+    monkeypatch.setattr(videos, "write_whole", lambda *args: (at_first.append(pipe.at), write(*args))[1])
     _, written, *_ = exported(tmp_path, pipe, "--every", 10)
     assert at_first[0] < len(pipe.data) / 2 < at_first[-1]
     assert len(written) == 48 * 40 / 10

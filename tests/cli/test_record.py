@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seqpipe import Sequence
-from seqpipe.cli.job.record import OptionDigests, RecordEntry, internal_path, read_entries, record_options
+from seqpipe.cli.record import OptionDigests, RecordEntry, internal_path, read_entries, record_options
 from seqpipe.errors import OutputError
 from seqpipe.volume import save
 from tests.support.deep import deep

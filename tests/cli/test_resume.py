@@ -13,9 +13,8 @@ import time
 
 import pytest
 
-from seqpipe.cli.job.record import OptionDigests
-from seqpipe.cli.job.resume import finished
-from seqpipe.cli.output.manifest import manifest_exists, read_rows
+from seqpipe.cli.manifest import manifest_exists, read_rows
+from seqpipe.cli.record import OptionDigests, finished
 from tests.support.deep import deep_but
 from tests.support.interrupts import PROGRAM
 from tests.support.media import made
@@ -175,7 +174,7 @@ def test_a_sheet_that_shows_the_same_is_not_decoded_again(run, tmp_path, monkeyp
     sheet = tmp_path / "o/contact_sheet.html"
     before, stamp = tree(tmp_path / "o"), sheet.stat().st_mtime_ns
     with monkeypatch.context() as patch:
-        patch.setattr("seqpipe.cli.export.frames.VideoReader", None)  # nothing is opened for decoding
+        patch.setattr("seqpipe.cli.work.VideoReader", None)  # nothing is opened for decoding
         assert "0 files written" in run(*export, "--resume").stderr
     assert sheet.stat().st_mtime_ns == stamp
     run(*export, "--resume", "--sheet-grid", "2x1")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.cli.plan.select import FrameSelection, TimeRange
-from seqpipe.cli.terminal.time import Mark
+from seqpipe.cli.options import Mark
+from seqpipe.cli.selection import FrameSelection, TimeRange
 from seqpipe.errors import FrameRangeError, ParameterError
 from seqpipe.video.index.open import open_index
 from tests.support.media import made

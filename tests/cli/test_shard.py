@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.cli.terminal.shard import of_shard, shard_from
+from seqpipe.cli.shard import of_shard, shard_from
 from seqpipe.video.index.shared import SharedRegister
 from tests.support.media import made
 

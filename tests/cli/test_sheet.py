@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from data_scripts.frame_code import read
-from seqpipe.cli.output.sheet import Gallery, Panel, Thumbnail
+from seqpipe.cli.sheet import Gallery, Panel, Thumbnail
 from seqpipe.sampling.clock import clock_text
 from tests.support.media import made
 

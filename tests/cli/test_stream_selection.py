@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqpipe.cli.plan.select import FrameSelection, TimeRange
-from seqpipe.cli.plan.stream_selection import StreamSelector, check_streamable
-from seqpipe.cli.terminal.time import Mark
+from seqpipe.cli.options import Mark
+from seqpipe.cli.selection import FrameSelection, TimeRange
+from seqpipe.cli.stream_selection import StreamSelector, check_streamable
 from seqpipe.errors import FrameRangeError, ParameterError
 from seqpipe.sampling.windows import RollingWindows, Span, Windows
 

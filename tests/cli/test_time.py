@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.cli.terminal.time import MARK, Mark
+from seqpipe.cli.options import MARK, Mark
 
 
 @pytest.mark.parametrize(

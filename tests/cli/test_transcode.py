@@ -73,6 +73,18 @@ def test_a_run_continues_and_other_settings_are_refused(run, tmp_path, videos):
     assert [name for name in files(out) if name.startswith(".") and "seqpipe" not in name] == []
 
 
+def test_shards_share_a_list(run, tmp_path, videos):
+    out, numbers = tmp_path / "out", range(3)
+    for number in numbers:  # of two videos: the last part is empty
+        said = run("transcode", videos, out, "--short-side", 48, "--shard", f"{number}/3").stderr
+        assert f"{int(number < 2)} copied" in said
+    parts = [(out / f"manifest-0000{number}-of-00003.csv").read_text().splitlines()[1:] for number in numbers]
+    assert parts == [["run/one.mp4,run"], ["walk/two.mp4,walk"], []]
+    # what parts have finished, a run of another number of parts knows
+    assert "0 copied, 2 fresh" in run("transcode", videos, out, "--short-side", 48).stderr
+    assert len(rows(out)) == 2
+
+
 def test_rows_of_parts_become_files_with_their_labels(run, tmp_path, videos):
     listing = tmp_path / "list.csv"
     one, two = videos / "run/one.mp4", videos / "walk/two.mkv"

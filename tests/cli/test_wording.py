@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from seqpipe.cli.app import main
-from seqpipe.cli.terminal.wording import option_names, worded
+from seqpipe.cli.messages import option_names, worded
 from seqpipe.errors import OutputError, SourceError
 from tests.support.media import made
 

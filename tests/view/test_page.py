@@ -353,6 +353,32 @@ def test_the_command_writes_a_page_of_all_that_can_be_shown(tmp_path):
     assert "2 labels for 1 files" in wrong.stderr
 
 
+def test_files_of_two_folders_stand_side_by_side(tmp_path):
+    out, one, two = tmp_path / "report.html", tmp_path / "one", tmp_path / "two"
+    for name in ("one/a/x.nii.gz", "one/y.nii.gz", "one/alone.nii.gz", "two/a/x.nii.gz", "two/y.nii.gz"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(phantom_path("nii_gz").read_bytes())
+    command = ["view", str(one), str(two), "--side-by-side", "--out", str(out)]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    assert f"1 files, such as {one}/alone.nii.gz, are in one folder alone" in result.stderr
+    read = Read(out.read_text(encoding="utf-8"))
+    assert [text for _, _, text in read.all("h2")] == [
+        str(tmp_path / name) for name in ("one/y.nii.gz", "two/y.nii.gz", "one/a/x.nii.gz", "two/a/x.nii.gz")
+    ]
+    groups = [values["data-group"] for _, values, _ in read.all("section")]
+    assert groups[0] == groups[1] != groups[2] == groups[3]
+    # of a pair that cannot be shown, neither file is
+    (two / "y.nii.gz").write_bytes(b"nothing")
+    assert CliRunner().invoke(main, command).exit_code == 1
+    assert len(Read(out.read_text(encoding="utf-8")).volumes) == 2
+    assert "allowed: two folders" in CliRunner().invoke(main, ["view", str(one), *command[3:]]).stderr
+    (two / "y.nii.gz").unlink()
+    apart = CliRunner().invoke(main, ["view", str(two), str(one / "a"), *command[3:]])
+    assert "no files of the same names" in apart.stderr
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_levels_are_the_nearest(data):

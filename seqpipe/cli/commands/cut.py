@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from ...errors import OutputError, ParameterError, printable
-from ..terminal import options
-from ..terminal.progress import say
-from ..terminal.time import MARK, Mark
+from .. import options
+from ..messages import say
+from ..options import MARK, Mark
 
 __all__ = ["cut"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from ...errors import BackendError
-from ..terminal import options
+from .. import options
 
 __all__ = ["Finding", "doctor", "findings"]
 

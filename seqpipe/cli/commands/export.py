@@ -10,7 +10,7 @@ from ...core.param import Param, choice
 from ...video.convert.output import INTEGER_DTYPE
 from ...volume.axes import AXIS
 from ...writers.encoders import ENCODE, FORMAT, QUALITY
-from ..terminal import options
+from .. import options
 from .shared_options import exporting
 
 __all__ = ["export"]
@@ -83,7 +83,7 @@ def export(**settings: Any) -> None:
     colliding names, or files that exist already; 130 interrupted or terminated. Files that are being written are
     completed then; a second Ctrl-C after more than a second drops them.
     """
-    from ..export.run import run
-    from ..plan.request import Options
+    from ..request import Options
+    from ..run import run
 
     click.get_current_context().exit(run(Options(**settings)))

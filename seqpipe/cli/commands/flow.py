@@ -10,7 +10,7 @@ import click
 from ...core.param import Param, choice
 from ...flow.params import BACKEND, DIRECTION, OUTPUT_GRID, PRESET
 from ...writers.encoders import QUALITY
-from ..terminal.options import option
+from ..options import option
 from .shared_options import exporting
 
 __all__ = ["flow"]
@@ -63,7 +63,7 @@ def flow(**options: Any) -> None:
     what standard input allows and exit codes are those of seqpipe export. With --sequence-length, npz and mp4 hold a
     sequence in each file; without it, mp4 holds a whole video.
     """
-    from ..export.flow import FlowOptions
-    from ..export.run import run
+    from ..flow import FlowOptions
+    from ..run import run
 
     click.get_current_context().exit(run(FlowOptions(**options, dtype="uint8", encode="auto")))

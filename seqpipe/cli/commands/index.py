@@ -12,12 +12,10 @@ import click
 
 from ...errors import ParameterError, SeqpipeError, printable
 from ...video.device import STREAM
-from ..input.files import InputFile, find_inputs
-from ..input.volumes import check_volume, split
-from ..terminal import options
-from ..terminal.progress import say
-from ..terminal.shard import ShardNumbers, of_shard, path_of_shard, shard
-from ..terminal.wording import worded
+from .. import options
+from ..inputs import InputFile, find_inputs, split
+from ..messages import say, worded
+from ..shard import ShardNumbers, of_shard, path_of_shard, shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +72,7 @@ def index(
     """
     from ...video.index.cache import cache_directory, check_writable
     from ...video.index.shared import SharedRegister
-    from ..input.indexing import for_each_index, is_indexed
+    from ..indexing import for_each_index, is_indexed
 
     if register is not None and stream is not None:
         raise ParameterError(
@@ -148,17 +146,22 @@ def _tell(
 
 
 def _index_volume(volume: InputFile, *, as_json: bool) -> str:
-    """Read a whole volume to find damage; volumes need no index."""
+    """Read all voxels of a volume to find damage; volumes need no index."""
+    from ...volume.reader import VolumeReader
+
+    values: dict[str, Any] = {
+        "source": volume.path,
+        "status": "fresh",
+        "frames": None,
+        "lost": None,
+        "error": None,
+    }
     try:
-        values = check_volume(volume)
+        with VolumeReader(volume.path) as reader:
+            reader.sequence()
+            values |= {"frames": len(reader), "lost": 0}
     except SeqpipeError as error:
-        values = {
-            "source": volume.path,
-            "status": "failed",
-            "frames": None,
-            "lost": None,
-            "error": worded(error),
-        }
+        values |= {"status": "failed", "error": worded(error)}
         say(f"Error: {worded(error)}")
     if as_json:
         click.echo(json.dumps({"type": "index", **values}))

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
 from ...errors import ParameterError, SeqpipeError, printable
 from ...video.device import STREAM
-from ..input.files import InputFile, find_inputs
-from ..input.volumes import show_volumes, split, volume_json
-from ..terminal import options
-from ..terminal.wording import worded
+from .. import options
+from ..inputs import InputFile, find_inputs, split
+from ..messages import worded
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ...video.packet_index import PacketIndex
     from ...video.probe.info import StreamInfo
     from ...volume.info import VolumeInfo
@@ -72,10 +69,8 @@ def probe(
         except SeqpipeError as error:
             failed = True
             click.echo(f"Error: {worded(error)}", err=True)
-    if infos and not as_json:
-        _show(infos)
-    if volumes:
-        show_volumes(volumes)
+    _show(infos, _VIDEOS)
+    _show(volumes, _VOLUMES)
     if failed:
         click.get_current_context().exit(1)
 
@@ -90,7 +85,7 @@ def _probe_volume(
         raise item
     with VolumeReader(item.path, series=series) as reader:
         if as_json:
-            click.echo(volume_json(reader.info))
+            click.echo(json.dumps({"type": "volume", **reader.info.to_json()}))
         else:
             yield reader.info
 
@@ -114,7 +109,7 @@ def _probe_one(
     elif index is None:
         yield info
     else:
-        _show([info])
+        _show([info], _VIDEOS)
     if index is not None:
         _list_packets(item.path, index, as_json=as_json)
 
@@ -144,46 +139,39 @@ def _plain(value: Any) -> str:
     return f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
-def _show(infos: Seq[StreamInfo]) -> None:
+def _show(infos: Seq[Any], columns: Mapping[str, _Column]) -> None:
+    """Print one source's facts, a line each; print several sources, a line each."""
+    if not infos:
+        return
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text  # whose markup is escaped
 
+    if len(infos) == 1:
+        title = Text(printable(infos[0].source))
+        table = Table("fact", "value", title=title, title_justify="left", show_header=False)
+        for name, value in infos[0].describe().items():
+            table.add_row(name, Text(printable(value)))
+    else:
+        table = Table()
+        for name in ("source", *columns):
+            right = columns is _VIDEOS and name != "source"
+            table.add_column(name, overflow="fold", justify="right" if right else "left")
+        for info in infos:
+            table.add_row(
+                *(Text(printable(text)) for text in (info.source, *(of(info) for of in columns.values())))
+            )
     console = Console()
-    if not console.is_terminal:
-        # A pipe has no width, and Rich would cut lines at 80 columns.
-        console = Console(width=_WIDE)
-    console.print(_facts(infos[0]) if len(infos) == 1 else _overview(infos))
+    # a pipe has no width, and Rich would cut lines at 80 columns
+    (console if console.is_terminal else Console(width=_WIDE)).print(table)
 
 
-def _facts(info: StreamInfo) -> Table:
-    """All facts of one video, a line each."""
-    from rich.table import Table
-
-    table = Table("fact", "value", title=_text(info.source), title_justify="left", show_header=False)
-    for name, value in info.describe().items():
-        table.add_row(name, _text(value))
-    return table
+def _described(name: str, info: VolumeInfo) -> str:
+    return info.describe()[name]
 
 
-def _overview(infos: Seq[StreamInfo]) -> Table:
-    """Several videos, a line each."""
-    from rich.table import Table
-
-    table = Table()
-    for name in ("source", *_OVERVIEW):
-        table.add_column(name, overflow="fold", justify="left" if name == "source" else "right")
-    for info in infos:
-        table.add_row(_text(info.source), *(_text(value(info)) for value in _OVERVIEW.values()))
-    return table
-
-
-def _text(text: str) -> Any:
-    """Text with Rich's markup escaped."""
-    from rich.text import Text
-
-    return Text(printable(text))
-
-
-_OVERVIEW: dict[str, Callable[[StreamInfo], str]] = {
+_Column: TypeAlias = Callable[[Any], str]
+_VIDEOS: Final[Mapping[str, _Column]] = {
     "codec": lambda info: f"{info.codec} {info.profile or ''}".strip(),
     "pixels": lambda info: info.pixel_format,
     "size": lambda info: "x".join(map(str, info.display_size)),
@@ -192,4 +180,8 @@ _OVERVIEW: dict[str, Callable[[StreamInfo], str]] = {
     "frames": lambda info: "?" if info.frame_count is None else str(info.frame_count),
     "seconds": lambda info: "?" if info.duration_s is None else f"{info.duration_s:.3f}",
     "audio": lambda info: "yes" if info.has_audio else "-",
+}
+_VOLUMES: Final[Mapping[str, _Column]] = {
+    name: partial(_described, name)
+    for name in ("format", "shape", "dtype", "spacing_mm", "orientation", "space")
 }

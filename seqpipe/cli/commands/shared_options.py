@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import click
@@ -12,12 +13,11 @@ from ...sampling.params import COUNT, EVERY, FPS, MIN_MOTION, SEQUENCE_LENGTH, S
 from ...video.convert.output import MAX_SIDE, SHORT_SIDE
 from ...video.device import DECODE, STREAM
 from ...writers.pattern import FIELDS
-from ..terminal import options
-from ..terminal.grouped_help import GroupedCommand
-from ..terminal.shard import shard
-from ..terminal.time import MARK, TIMES
+from .. import options
+from ..options import MARK, TIMES
+from ..shard import shard
 
-__all__ = ["OptionAdder", "exporting"]
+__all__ = ["GroupedCommand", "OptionAdder", "exporting"]
 
 OptionAdder: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -123,6 +123,34 @@ _EXECUTION: Final = (
     options.cache_dir,
     options.register,
 )
+
+
+class GroupedCommand(click.Command):
+    """A command whose help has examples, and lists its options under headings.
+
+    Args:
+        *args: of :class:`click.Command`.
+        examples: complete command lines.
+        headings: the headings in order, each with its number of options; the last one also has ``--help``.
+        **settings: of :class:`click.Command`.
+    """
+
+    def __init__(self, *args: Any, examples: Seq[str], headings: Mapping[str, int], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._examples, self._headings = examples, headings
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples and the options, called by Click."""
+        with formatter.section("Examples"):
+            for example in self._examples:
+                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+        options = iter([param for param in self.get_params(ctx) if isinstance(param, click.Option)])
+        *_, last = self._headings
+        for heading, count in self._headings.items():
+            group = list(options if heading == last else islice(options, count))
+            records = [record for option in group if (record := option.get_help_record(ctx)) is not None]
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def exporting(

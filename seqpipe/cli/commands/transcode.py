@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ...core.interrupts import graceful
 from ...errors import SeqpipeError, printable
 from ...video.encode.params import CODEC, GOP, QUALITY, SHORT_SIDE
-from ..terminal import options
-from ..terminal.progress import progress_bar, say
-from ..terminal.wording import worded
+from .. import options
+from ..messages import progress_bar, say, worded
+from ..shard import ShardNumbers, of_shard, shard
 
 if TYPE_CHECKING:
     from ...video.encode.transcode import Copied, CopySettings
-    from ..job.copies import CopyJob
+    from ..copies import CopyJob
 
 __all__ = ["transcode"]
 
 _SAMPLES, _SAMPLE_FRAMES = 4, 240
 _CLIP: Final = (16, 4)
+_INTERRUPTED: Final = "No copy is incomplete; repeat the command to continue."
 
 
 @click.command()
@@ -36,11 +38,19 @@ _CLIP: Final = (16, 4)
 @click.option(
     "--plan", is_flag=True, help="Say what copies cost and gain, by a few that are made; write nothing."
 )
+@shard
 @options.jobs
 @options.json_lines
 @options.cache_dir
 def transcode(
-    source: str, out: str, plan: bool, jobs: int | None, as_json: bool, cache_dir: str | None, **chosen: Any
+    source: str,
+    out: str,
+    plan: bool,
+    shard: ShardNumbers | None,
+    jobs: int | None,
+    as_json: bool,
+    cache_dir: str | None,
+    **chosen: Any,
 ) -> None:
     """Write copies of videos for training: small, and quick to cut random clips of.
 
@@ -49,11 +59,11 @@ def transcode(
     applied, colors keep matrix and range, and sound is left out.
 
     A run continues where one with the same settings ended. Videos that cannot be read are reported and left out; the
-    exit code is 1 then.
+    exit code is 1 then. With --shard, each job has a manifest of its own, named by its numbers.
     """
     from ...video.encode.transcode import CopySettings
     from ...video.engine.engine import available_cores
-    from ..job.copies import CopyRun, listed, planned
+    from ..copies import CopyRun, listed, planned
 
     settings = CopySettings(**chosen)
     todo = planned(listed(source))
@@ -61,8 +71,8 @@ def transcode(
         _plan(todo, settings, cache_dir, as_json=as_json)
         return
     counts: Counter[str] = Counter()
-    run = CopyRun(Path(out), settings, cache_dir=cache_dir)
-    with progress_bar("Copying", len(todo), "videos", len(todo)) as bar:
+    run, mine = CopyRun(Path(out), settings, cache_dir=cache_dir, shard=shard), len(of_shard(todo, shard))
+    with graceful(_INTERRUPTED), progress_bar("Copying", mine, "videos", mine) as bar:
 
         def tell(job: CopyJob, result: Copied | SeqpipeError | None) -> None:
             status = "failed" if isinstance(result, SeqpipeError) else "fresh" if result is None else "copied"
@@ -96,7 +106,7 @@ def _plan(jobs: list[CopyJob], settings: CopySettings, cache_dir: str | None, *,
     from ...video.encode.transcode import transcode as copy
     from ...video.index.open import open_index
     from ...video.source.source import open_source
-    from ..job.copies import frames_of, sampled
+    from ..copies import frames_of, sampled
 
     frames = before_bytes = copied_frames = copied_bytes = 0
     before: list[float] = []

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ...errors import ParameterError, SeqpipeError, printable
 from ...view.params import FRAMES, MAX_VOXELS, TIME
-from ..input.files import InputFile, find_inputs
-from ..terminal import options
-from ..terminal.wording import worded
+from .. import options
+from ..inputs import InputFile, find_inputs
+from ..messages import say, worded
 
 if TYPE_CHECKING:
     from ...view import Page
+    from ...view.page import PagePanel
 
 __all__ = ["view"]
 
@@ -34,6 +36,11 @@ _FAILED: Final = 1
     shell_complete=options.files,
     help="A label volume that is laid over the volume; repeat it, once for each PATH. One alone is for all of them.",
 )
+@click.option(
+    "--side-by-side",
+    is_flag=True,
+    help="PATH are two folders, such as videos and their copies: files of the same names stand beside one another.",
+)
 @options.option(FRAMES, default=24, show_default=True)
 @click.option("--window", type=options.WINDOW, help="Center and width of the values that are shown first.")
 @options.option(MAX_VOXELS, default=1 << 22, show_default=True)
@@ -41,7 +48,7 @@ _FAILED: Final = 1
 @options.series
 @click.option("--title", default="", help="Heading of the page; the names of the files if not given.")
 @options.json_lines
-def view(paths: tuple[str, ...], out: str, as_json: bool, **settings: Any) -> None:
+def view(paths: tuple[str, ...], out: str, side_by_side: bool, as_json: bool, **settings: Any) -> None:
     """Write an HTML page of volumes and videos. The page needs no network.
 
     A volume is shown as three orthogonal planes with sliders, window, labels and a legend, a video as frames with their
@@ -49,7 +56,7 @@ def view(paths: tuple[str, ...], out: str, as_json: bool, **settings: Any) -> No
 
     Files that cannot be shown are reported and left out; the exit code is 1 then.
     """
-    errors, page = _page(paths, settings)
+    errors, page = _page(paths, side_by_side, settings)
     for error in errors:
         click.echo(f"Error: {worded(error)}", err=True)
     if page is not None:
@@ -72,14 +79,16 @@ def view(paths: tuple[str, ...], out: str, as_json: bool, **settings: Any) -> No
         click.get_current_context().exit(_FAILED)
 
 
-def _page(paths: tuple[str, ...], settings: dict[str, Any]) -> tuple[list[SeqpipeError], Page | None]:
+def _page(
+    paths: tuple[str, ...], side_by_side: bool, settings: dict[str, Any]
+) -> tuple[list[SeqpipeError], Page | None]:
     """What went wrong, and the page of all else; None if there is nothing else."""
     from ... import open as open_source
     from ...view import Page, show
     from ...view.content import shared_voxels
 
     labels, title, window, series = (settings.pop(name) for name in ("labels", "title", "window", "series"))
-    items = list(find_inputs(paths))
+    items, columns = (_pairs(paths), 2) if side_by_side else (list(find_inputs(paths)), 1)
     inputs = [one for one in items if isinstance(one, InputFile)]
     errors = [one for one in items if isinstance(one, SeqpipeError)]
     if len(labels) not in (0, 1, len(inputs)):
@@ -91,14 +100,36 @@ def _page(paths: tuple[str, ...], settings: dict[str, Any]) -> tuple[list[Seqpip
     settings["max_voxels"] = shared_voxels(settings["max_voxels"], len(inputs))
     if window is not None:
         settings["window"] = window[0] - window[1] / 2, window[0] + window[1] / 2
-    pages = []
-    for one, label in zip(inputs, its, strict=True):
+    panels: list[PagePanel] = []
+    for first in range(0, len(inputs), columns):
+        row: list[PagePanel] = []
         try:
-            with open_source(one.path, series=series) as reader:
-                pages.append(show(reader, label=label, **settings))
+            for number in range(first, first + columns):
+                with open_source(inputs[number].path, series=series) as reader:
+                    row += show(reader, label=its[number], **settings).panels
         except ParameterError:
             raise
         except SeqpipeError as error:
             errors.append(error)
-    panels = [panel for page in pages for panel in page.panels]
-    return errors, Page(title or " · ".join(page.title for page in pages[:3]), panels) if panels else None
+        else:
+            panels += [replace(one, group=f"pair {first}") for one in row] if side_by_side else row
+    title = title or " · ".join(dict.fromkeys(panel.title for panel in panels[:3]))
+    return errors, Page(title, panels, columns) if panels else None
+
+
+def _pairs(paths: tuple[str, ...]) -> list[InputFile | SeqpipeError]:
+    """The files of two folders that have the same place in both, in pairs; and errors."""
+    if len(paths) != 2:
+        raise ParameterError(f"side_by_side=True with {len(paths)} paths", allowed="two folders")
+    items = [list(find_inputs([path])) for path in paths]
+    sides = [{(one.parent, one.stem): one for one in its if isinstance(one, InputFile)} for its in items]
+    both = [place for place in sides[0] if place in sides[1]]
+    alone = [one.path for side in sides for place, one in side.items() if place not in both]
+    errors = [one for its in items for one in its if isinstance(one, SeqpipeError)]
+    if not both and not errors:
+        raise ParameterError(
+            "the two folders have no files of the same names", source=" and ".join(map(printable, paths))
+        )
+    if alone:
+        say(f"{len(alone):,} files, such as {printable(alone[0])}, are in one folder alone and left out.")
+    return [*errors, *(side[place] for place in both for side in sides)]

@@ -6,18 +6,21 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from ...errors import ParameterError
-from ...video.convert.output import Color, OutputSpec, transposed
-from ...video.device import DecodeChoice, Device, parse_devices
-from ...volume.axes import SliceAxis
-from ...writers.encoders import Encode, Encoder, check_ending, encoder
-from ...writers.pattern import Pattern, default_pattern
-from ..output.manifest import manifest_format
-from ..terminal.shard import ShardNumbers, path_of_shard
-from ..terminal.time import Mark
-from .select import FrameSelection, TimeRange
+from ..errors import ParameterError
+from ..video.convert.output import Color, OutputSpec, transposed
+from ..video.device import DecodeChoice, Device, parse_devices
+from ..volume.axes import SliceAxis
+from ..writers.encoders import Encode, Encoder, check_ending, encoder
+from ..writers.pattern import Pattern, default_pattern
+from .manifest import manifest_format
+from .options import Mark
+from .selection import FrameSelection, TimeRange
+from .shard import ShardNumbers, path_of_shard
 
-__all__ = ["ExportRequest", "Options"]
+__all__ = ["ARRAYS", "ExportRequest", "Options"]
+
+ARRAYS: Final = ("npy", "npz", "nii.gz")
+"""Formats that hold whole volumes."""
 
 _WITHOUT_EFFECT: Final = (
     *("paths", "out", "jobs", "device", "decode", "encode", "manifest", "resume", "overwrite", "on_error"),
@@ -36,6 +39,21 @@ _WITHOUT_EFFECT: Final = (
 """Options that change neither the content of a file nor its name."""
 _BETWEEN: Final = {"size": "x", "montage": "x", "crop": ":"}
 """What stands between the numbers of an option, where it is no comma."""
+_VIDEOS_ONLY: Final = (
+    *(
+        "fps",
+        "at",
+        "keyframes",
+        "sequence_length",
+        "stride",
+        "step",
+        "min_motion",
+        "start",
+        "end",
+        "duration",
+    ),
+    *("size", "short_side", "max_side", "crop", "contact_sheet", "sheet_grid"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,18 +120,9 @@ class Options:
         }
 
     @property
-    def for_volumes(self) -> tuple[str, ...]:
-        """The options in use that are for volumes only."""
-        in_use = {
-            "--axis": self.axis != "axial",
-            "--window": self.window is not None,
-            "--mip": self.mip,
-            "--montage": self.montage is not None,
-            "--time": self.time is not None,
-            "--series": self.series is not None,
-            "--format nii.gz": self.format == "nii.gz",
-        }
-        return tuple(name for name, value in in_use.items() if value)
+    def one_file(self) -> bool:
+        """Whether there is one file for each volume, not for each slice."""
+        return self.format in ARRAYS or self.mip or self.montage is not None
 
     def encoder(self) -> Encoder:
         """The encoder that writes the files."""
@@ -135,6 +144,7 @@ class ExportRequest:
         folder: takes the files.
         manifest: the manifest's path, or None.
         devices: the devices that decode; sources are assigned in turn.
+        volumes: whether the sources are volumes; else videos.
     """
 
     options: Options
@@ -145,16 +155,13 @@ class ExportRequest:
     folder: Path
     manifest: Path | None
     devices: tuple[Device, ...]
+    volumes: bool = False
 
     @classmethod
-    def of(cls, options: Options) -> ExportRequest:
-        """Check options."""
-        devices = parse_devices(options.device)
-        if options.for_volumes:
-            raise ParameterError(
-                f"{', '.join(options.for_volumes)} means nothing for videos",
-                advice="Remove it, or name volumes",
-            )
+    def of(cls, options: Options, *, volumes: bool = False) -> ExportRequest:
+        """Check options for videos, or for volumes."""
+        devices = (Device("cpu"),) if volumes else parse_devices(options.device)
+        (_check_for_volumes if volumes else _check_for_videos)(options)
         if options.resume and options.overwrite:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
         if options.sheet_grid and not options.contact_sheet:
@@ -173,7 +180,9 @@ class ExportRequest:
         for device in devices:
             writer.setup(device, 1)  # checked now, so that errors come before any work
         pattern = options.pattern or default_pattern(
-            sequences=selection.sequences, packed=writer.packed, whole=writer.streamed
+            sequences=selection.sequences,
+            packed=writer.packed,
+            whole=options.one_file if volumes else writer.streamed,
         )
         check_ending(pattern, writer.name)
         manifest = None if options.manifest is None else path_of_shard(Path(options.manifest), options.shard)
@@ -198,6 +207,43 @@ class ExportRequest:
             Path(options.out),
             manifest,
             devices,
+            volumes,
+        )
+
+
+def _check_for_videos(options: Options) -> None:
+    """Check that no option is for volumes only."""
+    in_use = {
+        "--axis": options.axis != "axial",
+        "--window": options.window is not None,
+        "--mip": options.mip,
+        "--montage": options.montage is not None,
+        "--time": options.time is not None,
+        "--series": options.series is not None,
+        "--format nii.gz": options.format == "nii.gz",
+    }
+    if misplaced := [name for name, value in in_use.items() if value]:
+        raise ParameterError(
+            f"{', '.join(misplaced)} means nothing for videos", advice="Remove it, or name volumes"
+        )
+
+
+def _check_for_volumes(options: Options) -> None:
+    """Check that no option is for videos only, and that those for volumes agree."""
+    misplaced = [name for name in _VIDEOS_ONLY if getattr(options, name) not in (None, False)]
+    if misplaced:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in misplaced)
+        raise ParameterError(
+            f"{names} {'is' if len(misplaced) == 1 else 'are'} for videos",
+            allowed="--axis, --window, --mip, --montage, --time, --series, --every, --frames, --num for volumes",
+        )
+    if options.mip and options.montage:
+        raise ParameterError("--mip and --montage exclude one another", allowed="one of them")
+    pictures = options.mip, options.montage, options.window, options.every, options.frames, options.num
+    if options.format in ARRAYS and not {*pictures} <= {None, False}:
+        raise ParameterError(
+            f"--format {options.format} writes the whole volume as it is",
+            allowed="--mip, --montage, --window and a choice of slices with jpg, png, tiff and webp",
         )
 
 

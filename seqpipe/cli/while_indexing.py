@@ -7,37 +7,33 @@ earlier run: matching files are kept, others are removed, and missing ones are e
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from ...array import FloatArray
-from ...errors import OutputError, SeqpipeError
-from ...sequence import Sequence
-from ...video.engine.engine import available_cores
-from ...video.index.open import index_without_scan, store_index
-from ...video.packet_index import PacketIndex
-from ...video.source.source import open_source
-from ..input.files import InputFile
-from ..job.claims import internal_names, reserved
-from ..job.record import OptionDigests, record_options
-from ..job.resume import Finished
-from ..output.manifest import Manifest, ManifestRow, manifest_exists
-from ..plan.request import ExportRequest
-from ..plan.source_plan import SourcePlan, check_collisions, make_plan, provisional_plan
-from ..terminal.progress import progress_bar
-from .frames import ExportWork, clock_of
-from .report import ExportReport
-from .streamed import StreamedExport
+from ..array import FloatArray
+from ..errors import OutputError, SeqpipeError
+from ..sequence import Sequence
+from ..video.engine.engine import available_cores
+from ..video.index.open import index_without_scan, store_index
+from ..video.packet_index import PacketIndex
+from ..video.source.source import open_source
+from .claims import internal_names, reserved
+from .inputs import InputFile
+from .manifest import Manifest, ManifestRow, manifest_exists
+from .record import Finished, OptionDigests, record_options
+from .request import ExportRequest
+from .source_plan import SourcePlan, check_collisions, make_plan, provisional_plan
+from .streamed import write_arriving
+from .work import ExportReport, clock_of
 
 if TYPE_CHECKING:
-    from ...video.stream import FirstPass
+    from ..video.stream import FirstPass
 
 __all__ = ["EarlyExport", "export_while_indexing"]
 
@@ -106,7 +102,7 @@ def export_while_indexing(
         kept = {"cache_dir": options.cache_dir, "register": options.register}
         if stamp is None or index_without_scan(source, stamp, **kept) is not None:
             return None
-        from ...video.stream import first_pass  # only now is anything read through
+        from ..video.stream import first_pass  # only now is anything read through
 
         with ExitStack() as stack:
             threads = options.jobs or available_cores()
@@ -145,6 +141,7 @@ def _is_sequential(request: ExportRequest) -> bool:
         and not (selection.keyframes or encoder.pairs or encoder.streamed)
         # frames of a sequence that does not fit into the video are not exported
         and (encoder.packed or not selection.sequences)
+        and not request.volumes
         and not (options.dry_run or options.resume or options.overwrite or options.contact_sheet)
         and all(device.kind == "cpu" for device in request.devices)
         and "pts_ms" not in request.pattern.fields
@@ -192,23 +189,17 @@ class _EarlyWork:
             rows[row.output or ""] = row
             self._report.row(row)
 
-        manifest = Manifest(request.manifest, listener=listen)
-        try:
-            with progress_bar("Exporting", plan.frames.size, "frames", 1) as bar:
-                threads = request.options.jobs or available_cores()
-                work = ExportWork(request, threads, manifest, bar, threading.Event())
-                frames = _FirstFrames(self._video, int(plan.frames[-1, -1]))
-                # what it misses in these frames may follow: the plan that the index gives decides
-                StreamedExport(plan, frames, work, lambda frame: frame.sequence).write()
-        finally:
-            manifest.close()
+        frames = _FirstFrames(self._video, int(plan.frames[-1, -1]))
+        with closing(Manifest(request.manifest, listener=listen)) as manifest:
+            # what it misses in these frames may follow: the plan that the index gives decides
+            write_arriving(plan, frames, request, manifest, lambda one: one.sequence, steps=plan.frames.size)
         if frames.error is not None:
             raise frames.error
         self.reached_end = frames.has_more()
 
 
 class _Frame(NamedTuple):
-    """A decoded frame, as :class:`seqpipe.cli.export.streamed.StreamedExport` takes it."""
+    """A decoded frame, as :func:`seqpipe.cli.streamed.write_arriving` takes it."""
 
     number: int
     pts: int

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
-from ...core.json_text import parse_json
-from ...errors import BackendError, ManifestError, ParameterError
-from ...writers.files import output_errors, write_whole
+from ..core.json_text import parse_json
+from ..errors import ManifestError, ParameterError
+from ..writers.files import output_errors, write_whole
 
 __all__ = [
     "Manifest",
@@ -279,14 +279,9 @@ def text_in_utf8(text: str) -> str:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise BackendError(
-            "a parquet manifest needs pyarrow, which is not installed",
-            advice="Install it: pip install 'seqpipe[parquet]', or choose a manifest in .jsonl or .csv",
-        ) from error
-    return pyarrow.parquet
+    from ..writers.shards import load_pyarrow  # most manifests do without
+
+    return load_pyarrow()
 
 
 _READERS: Final[Mapping[str, Callable[[Path], list[ManifestRow]]]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,38 +12,44 @@ from typing import TypeAlias
 import click
 import numpy as np
 
-from ...array import IntArray
-from ...core.interrupts import graceful
-from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeError, printable
-from ...video.engine.engine import available_cores
-from ...video.packet_index import PacketIndex
-from ...video.reader import VideoReader
-from ...writers.files import write_whole
-from ..input.files import InputFile, find_inputs
-from ..input.indexing import for_each_index
-from ..input.standard_input import standard_input
-from ..input.volumes import refuse_mixture, split
-from ..job.claims import exists_already, refuse_collisions, reserved
-from ..job.record import SHEET, OptionDigests, digest, is_current, record_options
-from ..job.resume import Finished, finished
-from ..output.manifest import Manifest, ManifestRow, manifest_exists, read_rows
-from ..output.sheet import Gallery, Panel
-from ..plan.request import ExportRequest, Options
-from ..plan.source_plan import SourcePlan, check_told_apart, first_existing, make_plan
-from ..terminal.progress import progress_bar
-from ..terminal.shard import of_shard
-from .frames import ExportWork, SourceOutcome, in_parallel
-from .report import ExportReport
-from .source import export_source
+from ..array import IntArray
+from ..core.interrupts import graceful
+from ..errors import DamagedSourceError, ParameterError, SeqpipeError, printable
+from ..video.device import Device
+from ..video.engine.engine import available_cores
+from ..video.reader import VideoReader
+from ..writers.files import write_whole
+from ..writers.parallel import in_parallel
+from .claims import refuse_collisions, reserved
+from .indexing import attempted, for_each_index
+from .inputs import InputFile, find_inputs, refuse_mixture, split
+from .manifest import Manifest, ManifestRow, manifest_exists, read_rows
+from .messages import progress_bar
+from .record import (
+    SHEET,
+    Finished,
+    OptionDigests,
+    digest,
+    exists_already,
+    finished,
+    is_current,
+    record_options,
+)
+from .request import ExportRequest, Options
+from .shard import of_shard
+from .sheet import Gallery, Panel
+from .source_plan import SourcePlan, check_told_apart, first_existing, make_plan
+from .standard_input import standard_input
+from .videos import export_source
 from .while_indexing import export_while_indexing
+from .work import ExportReport, ExportWork, SourceOutcome
 
 __all__ = ["run", "show_plans"]
 
-_DONE, _FAILED = 0, 1
-_STREAM_INTERRUPTED = "No file is incomplete."
 _INTERRUPTED = "No file is incomplete; repeat the command with --resume to continue."
 
 PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
+Exporter: TypeAlias = Callable[[SourcePlan, IntArray, IntArray, ExportWork, Device], SourceOutcome]
 
 
 def run(options: Options) -> int:
@@ -56,80 +63,48 @@ def run(options: Options) -> int:
         return run_shards(options, everything)
     items = of_shard(everything, options.shard)
     if any(isinstance(item, InputFile) and item.path == "-" for item in items):
-        return _run_stream(options, items)
-    volumes, others = split(items) if options.takes_volumes else ([], items)
-    if volumes:
-        if videos := [item for item in others if isinstance(item, InputFile)]:
-            raise refuse_mixture(videos[0], volumes[0])
-        from .volumes import run_volumes
+        if len(items) > 1:
+            raise ParameterError(
+                "standard input is exported alone, for it is read only once", advice="Use a command for each"
+            )
+        if not (options.takes_volumes and standard_input().is_volume):
+            from .piped import run_stream
 
-        return run_volumes(options, volumes, [item for item in others if isinstance(item, SeqpipeError)])
-    request = ExportRequest.of(options)
-    report = ExportReport(as_json=options.as_json)
+            return run_stream(options, items[0])
+        items = list(find_inputs(["-"]))  # a copy of the volume in a temporary file
+    volumes, others = split(items) if options.takes_volumes else ([], items)
+    if volumes and (videos := [item for item in others if isinstance(item, InputFile)]):
+        raise refuse_mixture(videos[0], volumes[0])
+    request = ExportRequest.of(options, volumes=bool(volumes))
+    report = ExportReport(options.out, len(items), as_json=options.as_json)
     if options.dry_run:
-        planned = _plan_all(request, others)
+        planned = _plan_all(request, items)
         plans = _plans_of(planned, request)
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _existing_files(plans, request), errors, request, report)
-        return _FAILED if errors else _DONE
-    with graceful(_INTERRUPTED):
-        _export(request, report, others)
-    return _DONE if report.all_done else _FAILED
-
-
-def _run_stream(options: Options, items: Seq[InputFile | SeqpipeError]) -> int:
-    """Export what comes through a pipe, and return the exit code; a volume is copied to a temporary file first."""
-    if len(items) > 1:
-        raise ParameterError(
-            "standard input is exported alone, for it is read only once", advice="Use a command for each"
-        )
-    if options.takes_volumes and standard_input().is_volume:
-        from .volumes import run_volumes
-
-        return run_volumes(options, [item for item in find_inputs(["-"]) if isinstance(item, InputFile)], [])
-    from .piped import check_streamed, export_stream
-
-    request = check_streamed(ExportRequest.of(options))
-    report = ExportReport(as_json=options.as_json)
-    (item,) = items
-    assert isinstance(item, InputFile)
-    try:
-        with graceful(_STREAM_INTERRUPTED):
-            export_stream(request, report, item)
-    except KeyboardInterrupt:
-        report.summary(sources=1, kept=0, out=options.out)
-        raise
-    report.summary(sources=1, kept=0, out=options.out)
-    return _DONE if report.all_done else _FAILED
+        return int(bool(errors))
+    with graceful(_INTERRUPTED), report.totals():
+        _export(request, report, items)
+    return report.exit_code
 
 
 def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile | SeqpipeError]) -> None:
-    """Plan and export, a single video already while it is indexed; report totals, also of an export that fails."""
-    sources, kept, options = len(items), 0, request.options
-    try:
-        early = export_while_indexing(request, report, items)
-        planned = _plan_all(request, items) if early is None else [early.planned(request)]
-        plans = _plans_of(planned, request)
-        with reserved(plans, request):
-            before = (
-                _existing_files(plans, request) if early is None else early.finished(plans, request.folder)
-            )
-            sources = len(planned)
-            kept = sum(int(files.sum()) for files in before.files) if early is None else 0
-            sheet = _sheet_digest(planned, request) if options.contact_sheet else None
-            # thumbnails are decoded, which takes as long as an export of them: a sheet that shows the same stays
-            is_shown = options.resume and all(files.all() for files in before.files)
-            is_shown = is_shown and sheet is not None and is_current(request.folder / SHEET, sheet)
-            names, settings = (plan.source for plan in plans), OptionDigests.of(request)
-            record_options(request.folder, names, settings, replace=options.overwrite, sheet=sheet)
-            has_sheet = sheet is not None and not is_shown
-            _export_to_manifest(planned, before, request, report, has_sheet=has_sheet)
-    except (KeyboardInterrupt, OutputError) as error:
-        if isinstance(error, OutputError) and not report.has_written:
-            raise
-        report.summary(sources=sources, kept=kept, out=options.out)
-        raise
-    report.summary(sources=sources, kept=kept, out=options.out)
+    """Plan and export; a single video is exported already while it is indexed."""
+    options = request.options
+    early = export_while_indexing(request, report, items)
+    planned = _plan_all(request, items) if early is None else [early.planned(request)]
+    plans = _plans_of(planned, request)
+    with reserved(plans, request):
+        before = _existing_files(plans, request) if early is None else early.finished(plans, request.folder)
+        report.kept = sum(int(files.sum()) for files in before.files) if early is None else 0
+        sheet = _sheet_digest(planned, request) if options.contact_sheet else None
+        # thumbnails are decoded, which takes as long as an export of them: a sheet that shows the same stays
+        is_shown = options.resume and all(files.all() for files in before.files)
+        is_shown = is_shown and sheet is not None and is_current(request.folder / SHEET, sheet)
+        names, settings = (plan.source for plan in plans), OptionDigests.of(request)
+        record_options(request.folder, names, settings, replace=options.overwrite, sheet=sheet)
+        has_sheet = sheet is not None and not is_shown
+        _export_to_manifest(planned, before, request, report, has_sheet=has_sheet)
 
 
 def _plans_of(planned: Seq[tuple[str, PlanOrError]], request: ExportRequest) -> list[SourcePlan]:
@@ -208,23 +183,26 @@ def _export_to_manifest(
 def _plan_all(request: ExportRequest, items: Seq[InputFile | SeqpipeError]) -> list[tuple[str, PlanOrError]]:
     """For each source, its path and its plan or the error that prevents one."""
     options = request.options
+    results: Iterable[tuple[str, PlanOrError]]
+    if request.volumes:
+        from .volumes import plan_volume
 
-    def plan(item: InputFile, index: PacketIndex) -> SourcePlan:
-        return make_plan(item, index, request)
-
-    planned: list[tuple[str, PlanOrError]] = []
-    for source, result in for_each_index(
-        items,
-        plan,
-        jobs=options.jobs,
-        cache_dir=options.cache_dir,
-        stream=options.stream,
-        known=options.register,
-    ):
+        results = (attempted(item, lambda volume: plan_volume(volume, request)) for item in items)
+    else:
+        results = for_each_index(
+            items,
+            lambda item, index: make_plan(item, index, request),
+            jobs=options.jobs,
+            cache_dir=options.cache_dir,
+            stream=options.stream,
+            known=options.register,
+        )
+    plans: list[tuple[str, PlanOrError]] = []
+    for source, result in results:
         if isinstance(result, SeqpipeError) and options.on_error == "raise":
             raise result
-        planned.append((source, result))
-    return planned
+        plans.append((source, result))
+    return plans
 
 
 def _existing_files(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
@@ -250,13 +228,14 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
     frames = sum(len(files) * plan.frames.shape[1] for plan, files in zip(plans, todo, strict=True))
     at_once = max(1, min(jobs, len(plans)))
     stop, devices = threading.Event(), run.request.devices
-    with progress_bar("Exporting", frames, "frames", len(planned)) as bar:
+    unit, export = "files" if run.request.volumes else "frames", _exporter(run.request)
+    with progress_bar("Exporting", frames, unit, len(planned)) as bar:
         work = ExportWork(run.request, max(1, jobs // at_once), run.manifest, bar, stop)
 
         def job(number: int) -> SourceOutcome:
             device = devices[number % len(devices)]
             shown = run.sheet_frames(plans[number], number)
-            outcome = export_source(plans[number], todo[number], shown, work, device)
+            outcome = export(plans[number], todo[number], shown, work, device)
             if outcome.error is not None and run.raises:
                 stop.set()
             return outcome
@@ -269,6 +248,19 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
                 else:
                     _conclude(plan, next(outcomes), run)
                 bar.finish_input()
+
+
+def _exporter(request: ExportRequest) -> Exporter:
+    """What exports one source."""
+    if request.volumes:
+        from .volumes import export_volume
+
+        return export_volume
+    if request.encoder.streamed:
+        from .flow import export_flow_videos
+
+        return export_flow_videos
+    return export_source
 
 
 def _conclude(plan: SourcePlan, outcome: SourceOutcome, run: _ExportRun) -> None:
@@ -319,7 +311,8 @@ def _estimate(plans: Seq[SourcePlan], counts: Seq[int], request: ExportRequest) 
     """Estimated bytes of all files, from a frame of the first source; None if it cannot be decoded."""
     if not plans:
         return 0
-    if request.encoder.streamed:  # the size of a film depends on how much its frames differ
+    # the size of a film depends on how much its frames differ, that of a volume's slices on the window
+    if request.encoder.streamed or request.volumes:
         return None
     sample = plans[0].frames[len(plans[0]) // 2].tolist()
     file = io.BytesIO()

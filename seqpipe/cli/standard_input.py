@@ -12,7 +12,7 @@ import sys
 import tempfile
 from typing import BinaryIO, Final
 
-from ...core.files.content import HEAD, volume_kind
+from ..core.files.content import HEAD, volume_kind
 
 __all__ = ["NAME", "StandardInput", "file_behind", "standard_input"]
 

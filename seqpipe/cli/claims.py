@@ -18,16 +18,16 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.interrupts import cleanup_on_exit
-from ...errors import OutputError, printable
-from ...writers.files import output_errors
-from ...writers.lock import ADVICE, WAIT_S, Lock, locked
-from ..output.manifest import written_by_manifest
-from ..plan.request import ExportRequest
-from ..plan.source_plan import SourcePlan, check_collisions
-from .record import RECORD, SHEET, OptionDigests, RecordEntry, internal_path
+from ..core.interrupts import cleanup_on_exit
+from ..errors import OutputError, printable
+from ..writers.files import output_errors
+from ..writers.lock import ADVICE, WAIT_S, Lock, locked
+from .manifest import written_by_manifest
+from .record import RECORD, SHEET, internal_path
+from .request import ExportRequest
+from .source_plan import SourcePlan, check_collisions
 
-__all__ = ["claimed", "exists_already", "internal_names", "made_otherwise", "refuse_collisions", "reserved"]
+__all__ = ["claimed", "internal_names", "refuse_collisions", "reserved"]
 
 _Digests: TypeAlias = NDArray[np.uint64]
 
@@ -52,30 +52,6 @@ def refuse_collisions(plans: Seq[SourcePlan], request: ExportRequest) -> None:
         check_collisions(plans, internal_names(request))
     except OutputError as error:
         raise click.UsageError(str(error), click.get_current_context(silent=True)) from error
-
-
-def exists_already(path: Path, *, resumable: bool = True) -> click.UsageError:
-    """The error for a file that would be replaced unasked."""
-    resume = "--resume to continue, or " if resumable else ""
-    return click.UsageError(
-        f"{printable(str(path))} exists already. Use {resume}--overwrite to replace files.",
-        click.get_current_context(silent=True),
-    )
-
-
-def made_otherwise(
-    path: Path, source: str, entry: RecordEntry | None, settings: OptionDigests
-) -> click.UsageError:
-    """The error of ``--resume`` for a file that it would replace although an earlier export finished it."""
-    if entry is None:
-        how = f"is not known to come from {printable(source)}: the folder's record does not have that source"
-    else:
-        how = f"was made with other options: {entry.differences(settings) or 'those of an earlier version'}"
-    return click.UsageError(
-        f"{printable(str(path))} {how}. --resume replaces no finished file. Repeat the options of the earlier export, "
-        "give another --out, or replace the files with --overwrite in place of --resume.",
-        click.get_current_context(silent=True),
-    )
 
 
 @contextlib.contextmanager

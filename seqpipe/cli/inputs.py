@@ -1,4 +1,4 @@
-"""Input files, found in folders."""
+"""Input files of commands, found in folders: videos and volumes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from ...core.files.content import HEAD, volume_kind
-from ...errors import (
+import click
+
+from ..core.files.content import HEAD, volume_kind
+from ..errors import (
     SeqpipeError,
     SourceError,
     SourceNotFoundError,
     UnreadableSourceError,
     printable,
 )
-from ...video.source.names import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
-from ..terminal.progress import say
+from ..video.source.names import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
+from .messages import say
 
-__all__ = ["InputFile", "find_inputs"]
+__all__ = ["InputFile", "find_inputs", "refuse_mixture", "split"]
 
 _VOLUME_ENDINGS = (
     ".nii",
@@ -72,6 +74,36 @@ def find_inputs(paths: Iterable[str], *, streamed: bool = False) -> Iterator[Inp
             if identity not in seen:
                 seen.add(identity)
                 yield item
+
+
+def split(
+    items: Iterable[InputFile | SeqpipeError],
+) -> tuple[list[InputFile], list[InputFile | SeqpipeError]]:
+    """Split inputs into volumes and all others, by content; unreadable files are among the others."""
+    from ..volume.formats.open import is_volume
+
+    volumes: list[InputFile] = []
+    others: list[InputFile | SeqpipeError] = []
+    for item in items:
+        try:
+            volume = isinstance(item, InputFile) and is_volume(item.path)
+        except SeqpipeError:
+            volume = False
+        if volume and isinstance(item, InputFile):
+            volumes.append(item)
+        else:
+            others.append(item)
+    return volumes, others
+
+
+def refuse_mixture(video: InputFile, volume: InputFile) -> click.UsageError:
+    """The error for an export of videos, such as ``video``, together with volumes."""
+    return click.UsageError(
+        f"The inputs are videos (such as {printable(video.path)}) and volumes (such as {printable(volume.path)}), "
+        "which have different options: export them with two commands, for example with the paths 'DIR/**/*.mp4' and "
+        "'DIR/**/*.nii.gz', in quotes.",
+        click.get_current_context(),
+    )
 
 
 def _expand(path: str, *, streamed: bool) -> Iterator[InputFile | SeqpipeError]:

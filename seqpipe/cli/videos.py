@@ -1,4 +1,4 @@
-"""Export of one source: decode in order, encode, write, and record the result of each file or film."""
+"""Export of one video: decode in order, encode, write, and record the result of each file or film."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ...array import BoolArray, IntArray, distinct
-from ...errors import SeqpipeError
-from ...sequence import Sequence
-from ...video.device import Device
-from ...writers.encoders import Encoder, thumbnail
-from ...writers.files import write_whole
-from ...writers.parallel import grouped, mapped
-from ..output.manifest import ManifestRow
-from ..output.sheet import THUMBNAIL_WIDTH, Thumbnail
-from ..plan.source_plan import SourcePlan
-from .frames import ExportWork, SourceOutcome, clock_of, record_losses, stacked
+from ..array import BoolArray, IntArray, distinct
+from ..errors import SeqpipeError
+from ..sequence import Sequence
+from ..video.device import Device
+from ..video.reader import VideoReader
+from ..writers.encoders import Encoder
+from ..writers.files import write_whole
+from ..writers.parallel import grouped, mapped
+from .manifest import ManifestRow
+from .source_plan import SourcePlan
+from .work import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 
-__all__ = ["Assembler", "Piece", "assembler_of", "decoded", "export_source", "write_pieces"]
+__all__ = ["Assembler", "Piece", "assembler_of", "decoded", "export_source", "shown_frames", "write_pieces"]
 
 _NO_FRAMES: Final = np.empty(0, np.int64)
 
@@ -42,13 +42,9 @@ class Piece(NamedTuple):
 def export_source(
     plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
 ) -> SourceOutcome:
-    """Export the files of one source."""
+    """Export the files of one video."""
     outcome = SourceOutcome()
     encoder = work.request.encoder
-    if encoder.streamed:
-        from .flow_videos import export_flow_videos
-
-        return export_flow_videos(plan, todo, sheet_frames, work, device)
     assembler = assembler_of(plan, todo, encoder)
     host = encoder.setup(device, work.threads).host
     pieces = decoded(plan, assembler, work, outcome, device, host=host, sheet_frames=sheet_frames)
@@ -135,22 +131,34 @@ def decoded(
     An error of the source ends the iteration early; damage ends it after all sound frames. The error is kept in the
     outcome.
     """
-    shown = set(sheet_frames.tolist())
     wanted = distinct(np.concatenate([assembler.wanted, sheet_frames])).tolist()
     if not wanted:
         return
     try:
         with work.open(plan.source, device) as reader:
-            for frame in reader.stream(wanted, host=host):
+            for frame in shown_frames(reader, wanted, plan, sheet_frames, outcome, host=host):
                 if work.stop.is_set():
                     return
-                number, time_s = clock_of(frame)
-                if number in shown:
-                    jpeg = thumbnail(frame.numpy(), THUMBNAIL_WIDTH)
-                    outcome.thumbnails.append(Thumbnail(number, time_s - plan.start_s, jpeg))
-                yield from assembler.add(number, frame)
+                yield from assembler.add(clock_of(frame)[0], frame)
     except SeqpipeError as error:
         outcome.error = error
+
+
+def shown_frames(
+    reader: VideoReader,
+    wanted: list[int],
+    plan: SourcePlan,
+    sheet_frames: IntArray,
+    outcome: SourceOutcome,
+    *,
+    host: bool,
+) -> Iterator[Sequence]:
+    """Decode frames in order, and add those of the contact sheet that it lacks to the outcome."""
+    shown = set(sheet_frames.tolist()) - {one.frame for one in outcome.thumbnails}
+    for frame in reader.stream(wanted, host=host):
+        if clock_of(frame)[0] in shown:
+            outcome.show(frame, plan.start_s)
+        yield frame
 
 
 def _last_uses(frames: IntArray, last: IntArray) -> dict[int, int]:

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from ...array import IntArray
-from ...errors import printable
-from ...sampling.clock import clock_text
+from ..array import IntArray
+from ..errors import printable
+from ..sampling.clock import clock_text
 
 __all__ = ["THUMBNAIL_WIDTH", "Gallery", "Panel", "Thumbnail"]
 

@@ -12,11 +12,11 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from ...array import FloatArray
-from ...errors import FrameRangeError, ParameterError
-from ...sampling.clip import Span
-from ...sampling.clock import EQUAL_S, end_of, rate_tolerance_s
-from .select import FrameSelection, no_key_frame, not_on_screen, nothing_in_range
+from ..array import FloatArray
+from ..errors import FrameRangeError, ParameterError
+from ..sampling.clip import Span
+from ..sampling.clock import EQUAL_S, end_of, rate_tolerance_s
+from .selection import FrameSelection, no_key_frame, not_on_screen, nothing_in_range
 
 __all__ = ["LOOK_AHEAD", "SAVE_STREAM", "StreamSelector", "TimedFrame", "Upcoming", "check_streamable"]
 
@@ -173,7 +173,7 @@ class StreamSelector:
 
     def _numbered(self, frames: Iterator[FrameT]) -> Iterator[FrameT]:
         """The frames with the selected numbers."""
-        from ...sampling.segments import uniform
+        from ..sampling.segments import uniform
 
         left: deque[int] = deque(sorted(set(self._selection.frames or ())))
         for frame in self._inside(frames):

@@ -7,15 +7,15 @@ from collections.abc import Sequence as Seq
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ...errors import SeqpipeError
-from ..terminal.progress import progress_bar
-from .files import InputFile
+from ..errors import SeqpipeError
+from .inputs import InputFile
+from .messages import progress_bar
 
 if TYPE_CHECKING:
-    from ...video.index.shared import SharedRegister
-    from ...video.packet_index import PacketIndex
+    from ..video.index.shared import SharedRegister
+    from ..video.packet_index import PacketIndex
 
-__all__ = ["for_each_index", "is_indexed"]
+__all__ = ["attempted", "for_each_index", "is_indexed"]
 
 ResultT = TypeVar("ResultT")
 
@@ -33,38 +33,45 @@ def for_each_index(
     known: str | None = None,
 ) -> Generator[tuple[str, ResultT | SeqpipeError], None, None]:
     """Call a function with the index of each video, several at a time, and keep only its result."""
-    from ...video.engine.engine import Engine, available_cores
-    from ...video.index.open import open_index
-    from ...video.source.source import open_source
+    from ..video.engine.engine import Engine, available_cores
+    from ..video.index.open import open_index
+    from ..video.source.source import open_source
 
     get = partial(
         open_index, cache_dir=cache_dir, whole=whole, verified=verified, stream=stream, register=known
     )
 
-    def work(item: InputFile | SeqpipeError) -> tuple[str, ResultT | SeqpipeError]:
-        if isinstance(item, SeqpipeError):
-            return item.source or "", item
-        try:
-            if register is None:
-                return item.path, use(item, get(item.path))
-            source = open_source(item.path)
-            stamp = source.stamp()
-            index = stamp and register.index(source, stamp, whole=whole, verified=verified)
-            if not index:
-                index = get(source)
-                if stamp is not None:
-                    register.add(source, stamp, index)
-            return item.path, use(item, index)
-        except SeqpipeError as error:
-            error.source = error.source or item.path
-            return item.path, error
+    def work(item: InputFile) -> ResultT:
+        if register is None:
+            return use(item, get(item.path))
+        source = open_source(item.path)
+        stamp = source.stamp()
+        index = stamp and register.index(source, stamp, whole=whole, verified=verified)
+        if not index:
+            index = get(source)
+            if stamp is not None:
+                register.add(source, stamp, index)
+        return use(item, index)
 
     threads = max(1, min(jobs or available_cores(), len(items)))
     with progress_bar("Indexing", len(items), "files", len(items)) as bar, Engine(threads) as engine:
-        for result in engine.map(work, items):
+        for result in engine.map(lambda item: attempted(item, work), items):
             bar.advance(1)
             bar.finish_input()
             yield result
+
+
+def attempted(
+    item: InputFile | SeqpipeError, use: Callable[[InputFile], ResultT]
+) -> tuple[str, ResultT | SeqpipeError]:
+    """Return an input's path, and the result of a function of it or the error that prevents one."""
+    if isinstance(item, SeqpipeError):
+        return item.source or "", item
+    try:
+        return item.path, use(item)
+    except SeqpipeError as error:
+        error.source = error.source or item.path
+        return item.path, error
 
 
 def is_indexed(
@@ -80,8 +87,8 @@ def is_indexed(
 
     ``whole`` and ``verified`` are as in :func:`for_each_index`. False for a video that cannot be opened.
     """
-    from ...video.index.cache import cache_directory, load_index, load_summary
-    from ...video.source.source import open_source
+    from ..video.index.cache import cache_directory, load_index, load_summary
+    from ..video.source.source import open_source
 
     try:
         source = open_source(path, stream=stream)

@@ -13,21 +13,25 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ...array import FloatArray
-from ...errors import DamagedSourceError, SeqpipeError
-from ...sampling.windows import RollingWindows, Windows
-from ...sequence import Sequence
-from ...video.device import Device
-from ...video.probe.info import StreamInfo
-from ...writers.files import write_whole
-from ..job.claims import exists_already
-from ..plan.select import no_sequence
-from ..plan.source_plan import SourcePlan, single_frame
-from ..plan.stream_selection import StreamSelector, TimedFrame
-from .frames import ExportWork, stacked
-from .source import Piece, write_pieces
+from ..array import FloatArray
+from ..errors import DamagedSourceError, SeqpipeError
+from ..sampling.windows import RollingWindows, Windows
+from ..sequence import Sequence
+from ..video.device import Device
+from ..video.engine.engine import available_cores
+from ..video.probe.info import StreamInfo
+from ..writers.files import write_whole
+from .manifest import Manifest
+from .messages import progress_bar
+from .record import exists_already
+from .request import ExportRequest
+from .selection import no_sequence
+from .source_plan import SourcePlan, single_frame
+from .stream_selection import StreamSelector, TimedFrame
+from .videos import Piece, write_pieces
+from .work import ExportWork, stacked
 
-__all__ = ["StampedFrame", "StreamedExport", "StreamedFrames"]
+__all__ = ["StampedFrame", "StreamedFrames", "write_arriving"]
 
 _CPU: Final = Device("cpu")
 
@@ -72,15 +76,32 @@ class StreamedFrames(Protocol[FrameT_co]):
         """The times of the next frames after a time, in seconds, ascending."""
 
 
-class StreamedExport(Generic[FrameT]):
-    """The export of one video as its frames arrive.
+def write_arriving(
+    plan: SourcePlan,
+    stream: StreamedFrames[FrameT],
+    request: ExportRequest,
+    manifest: Manifest,
+    painted: Callable[[FrameT], Sequence],
+    *,
+    steps: int | None = None,
+) -> SeqpipeError | None:
+    """Write the files of a video as its frames arrive, and return the error that has ended it early.
 
     Args:
         plan: names files; its other values are placeholders.
         stream: the video.
-        work: what exports share.
+        request: the checked options.
+        manifest: the manifest that rows are added to.
         painted: converts a frame.
+        steps: number of frames, if it is known.
     """
+    with progress_bar("Exporting", steps, "frames", 1) as bar:
+        work = ExportWork(request, request.options.jobs or available_cores(), manifest, bar)
+        return _StreamedExport(plan, stream, work, painted).write()
+
+
+class _StreamedExport(Generic[FrameT]):
+    """The export of one video as its frames arrive."""
 
     def __init__(
         self,
@@ -198,9 +219,8 @@ class StreamedExport(Generic[FrameT]):
 
     def _write_flow_video(self) -> None:
         """Write one flow video of all selected frames; none if a frame is damaged."""
-        from ...video.encode.write import write_mp4
-        from .flow import FlowEncoder
-        from .flow_videos import flow_colors
+        from ..video.encode.write import write_mp4
+        from .flow import FlowEncoder, flow_colors
 
         assert isinstance(self._encoder, FlowEncoder)
         encoder, members = self._encoder, self._two_or_more(self._members())

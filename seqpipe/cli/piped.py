@@ -5,30 +5,29 @@ What needs seeking, or the video's length beforehand, is refused by name before 
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Final
 
-from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
-from ...video.device import Device
-from ...video.engine.engine import available_cores
-from ...video.frame_stream import FramePainter, FrameStream
-from ..input.files import InputFile
-from ..input.standard_input import standard_input
-from ..job.claims import exists_already, refuse_collisions, reserved
-from ..job.record import OptionDigests, record_options
-from ..output.manifest import Manifest, ManifestRow, manifest_exists
-from ..plan.request import ExportRequest
-from ..plan.source_plan import provisional_plan
-from ..plan.stream_selection import LOOK_AHEAD, SAVE_STREAM, check_streamable
-from ..terminal.progress import progress_bar
-from .frames import ExportWork
-from .report import ExportReport
-from .streamed import StreamedExport
+from ..core.interrupts import graceful
+from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ..video.device import Device
+from ..video.engine.engine import available_cores
+from ..video.frame_stream import FramePainter, FrameStream
+from .claims import refuse_collisions, reserved
+from .inputs import InputFile
+from .manifest import Manifest, ManifestRow, manifest_exists
+from .record import OptionDigests, exists_already, record_options
+from .request import ExportRequest, Options
+from .source_plan import provisional_plan
+from .standard_input import standard_input
+from .stream_selection import LOOK_AHEAD, SAVE_STREAM, check_streamable
+from .streamed import write_arriving
+from .work import ExportReport
 
-__all__ = ["check_streamed", "export_stream"]
+__all__ = ["check_streamed", "run_stream"]
 
+_INTERRUPTED: Final = "No file is incomplete."
 _FOREVER: Final = (float("inf"), float("inf"))
 _CPU: Final = Device("cpu")
 
@@ -57,8 +56,17 @@ def check_streamed(request: ExportRequest) -> ExportRequest:
     return replace(request, devices=(_CPU,))
 
 
-def export_stream(request: ExportRequest, report: ExportReport, item: InputFile) -> None:
-    """Export the video on standard input."""
+def run_stream(options: Options, item: InputFile | SeqpipeError) -> int:
+    """Export the video on standard input, and return the exit code."""
+    assert isinstance(item, InputFile)
+    request = check_streamed(ExportRequest.of(options))
+    report = ExportReport(options.out, 1, as_json=options.as_json)
+    with graceful(_INTERRUPTED), report.totals():
+        _export(request, report, item)
+    return report.exit_code
+
+
+def _export(request: ExportRequest, report: ExportReport, item: InputFile) -> None:
     options = request.options
     if request.manifest is not None and not options.overwrite and manifest_exists(request.manifest):
         raise exists_already(request.manifest, resumable=False)
@@ -76,13 +84,14 @@ def export_stream(request: ExportRequest, report: ExportReport, item: InputFile)
         record_options(request.folder, sources, OptionDigests.of(request), replace=options.overwrite)
         manifest = stack.enter_context(closing(Manifest(request.manifest, listener=report.row)))
         if failed is None:
-            with progress_bar("Exporting", None, "frames", 1) as bar:
-                threads = options.jobs or available_cores()
-                work = ExportWork(request, threads, manifest, bar, threading.Event())
-                painter = FramePainter(stream.info, request.output)
-                failed = StreamedExport(
-                    plan, stream, work, lambda one: painter.sequence(one.number, one.seconds, one.surface)
-                ).write()
+            painter = FramePainter(stream.info, request.output)
+            failed = write_arriving(
+                plan,
+                stream,
+                request,
+                manifest,
+                lambda one: painter.sequence(one.number, one.seconds, one.surface),
+            )
         if failed is None:
             return
         if options.on_error == "raise":

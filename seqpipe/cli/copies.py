@@ -10,27 +10,28 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from ...core.whole_file import write_durably
-from ...core.workers import Workers
-from ...errors import OutputError, SeqpipeError, SourceError
-from ...readers.entry import Entry, Listing
-from ...readers.listing import listing, source_kind
-from ...readers.ranges import Range
-from ...video.encode.transcode import Copied, CopySettings, transcode
-from ...video.index.open import open_index
-from ...video.packet_index import PacketIndex
-from ...video.source.source import Source, open_source
+from ..core.whole_file import write_durably
+from ..errors import OutputError, SeqpipeError, SourceError
+from ..readers.entry import Entry, Listing
+from ..readers.listing import listing, source_kind
+from ..readers.ranges import Range
+from ..video.encode.transcode import Copied, CopySettings, transcode
+from ..video.index.open import open_index
+from ..video.packet_index import PacketIndex
+from ..video.source.source import Source, open_source
+from ..writers.files import output_errors
+from ..writers.parallel import in_parallel
+from .shard import ShardNumbers, of_shard, path_of_shard
 
 __all__ = ["CopyJob", "CopyRun", "frames_of", "listed", "planned", "sampled"]
 
 _RECORD: Final = ".seqpipe-transcode.jsonl"
 _MANIFEST: Final = "manifest.csv"
-_RANGE_S: Final = 1e-6
 
 
 @dataclass(frozen=True)
@@ -86,77 +87,71 @@ def _label(listing: Listing, entry: Entry) -> str | None:
 
 def frames_of(index: PacketIndex, part: Range | None) -> range:
     """Return the frames of a range."""
-    times, count = index.timestamps, len(index)
-    first, end = 0, count
-    if part is not None:
-        first = part.start_frame if part.start_frame is not None else 0
-        end = part.end_frame if part.end_frame is not None else count
-        if part.start_s is not None:
-            first = int(times.searchsorted(part.start_s - _RANGE_S))
-        if part.end_s is not None:
-            end = int(times.searchsorted(part.end_s - _RANGE_S))
-    if not 0 <= first < min(end, count):
-        raise index.range_error(f"the range {part}", f"0 to {count - 1}")
-    return range(first, min(end, count))
+    span = (part or Range()).of(len(index), index.timestamps)
+    return range(span.first, span.end)
 
 
 class CopyRun:
-    """Copies of a list of videos into a folder.
+    """Copies of a list of videos into a folder, by one run or by several that share the list.
 
-    What is finished is recorded line by line, so that another run with the same settings continues. A copy is made
-    again if its source has changed or its file is gone.
+    What is finished is recorded line by line, so that another run with the same settings continues, also with another
+    number of shards. A copy is made again if its source has changed or its file is gone.
 
     Args:
         folder: the folder of copies.
         settings: size, key frames, codec and quality.
         cache_dir: folder of the indexes.
+        shard: (number, count) of this run among those that share the list; None for one run.
 
     Raises:
         OutputError: the folder cannot be created, or holds copies of other settings.
     """
 
-    def __init__(self, folder: Path, settings: CopySettings, *, cache_dir: str | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: CopySettings,
+        *,
+        cache_dir: str | None,
+        shard: ShardNumbers | None = None,
+    ) -> None:
         self._folder, self._settings, self._cache_dir = folder, settings, cache_dir
-        self._lock = threading.Lock()
-        try:
+        self._own, self._manifest = (path_of_shard(folder / name, shard) for name in (_RECORD, _MANIFEST))
+        self._shard, self._lock = shard, threading.Lock()
+        with output_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"the folder cannot be created ({error.strerror})", source=str(folder)
-            ) from error
         self._done = self._recorded()
 
     def run(
         self, jobs: Seq[CopyJob], threads: int, tell: Callable[[CopyJob, Copied | SeqpipeError | None], None]
-    ) -> list[CopyJob]:
-        """Make copies, and write the manifest of those that exist."""
-        workers = Workers(threads, "seqpipe_copy")
-        made = []
-        try:
-            for job, future in [(job, workers.submit(partial(self._copy, job))) for job in jobs]:
-                result = future.result()
+    ) -> None:
+        """Make this run's copies, and write the manifest of those that exist."""
+        mine, made, stop = of_shard(jobs, self._shard), list[CopyJob](), threading.Event()
+        with in_parallel(
+            lambda job: None if stop.is_set() else self._copy(job), mine, threads, stop
+        ) as results:
+            for job, result in zip(mine, results, strict=True):
                 tell(job, result)
                 if not isinstance(result, SeqpipeError):
                     made.append(job)
-        finally:
-            workers.close()
-        write_durably(self._folder / _MANIFEST, _table(made).encode())
-        return made
+        with output_errors(self._manifest):
+            write_durably(self._manifest, _table(made).encode())
 
     def _copy(self, job: CopyJob) -> Copied | SeqpipeError | None:
+        target = self._folder / job.out
         try:
             source = open_source(job.entry.name)
             key = self._key(job, source)
-            if self._done.get(job.out) == key and (self._folder / job.out).exists():
+            if self._done.get(job.out) == key and target.exists():
                 return None
             index = open_index(source, cache_dir=self._cache_dir)
-            target = self._folder / job.out
-            target.parent.mkdir(parents=True, exist_ok=True)
-            copied = transcode(source, index, target, self._settings, frames=frames_of(index, job.entry.part))
+            with output_errors(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                frames = frames_of(index, job.entry.part)
+                copied = transcode(source, index, target, self._settings, frames=frames)
         except SeqpipeError as error:
+            error.source = error.source or job.entry.name
             return error
-        except OSError as error:
-            return OutputError(f"the copy cannot be written ({error.strerror})", source=job.out)
         self._record({"out": job.out, "key": key, **vars(copied)})
         return copied
 
@@ -168,16 +163,13 @@ class CopyRun:
         return [job.entry.name, None if stamp is None else list(stamp), ends, vars(self._settings)]
 
     def _recorded(self) -> dict[str, Any]:
-        path = self._folder / _RECORD
-        if not path.exists():
-            return {}
+        """The keys of the finished copies by file, of all runs."""
         done: dict[str, Any] = {}
-        for line in path.read_text("utf-8").splitlines():
-            try:
-                value = json.loads(line)
-            except ValueError:  # the last line of a run that was killed
-                continue
-            done[value["out"]] = value["key"]
+        for path in sorted(self._folder.glob(f"{Path(_RECORD).stem}*.jsonl")):
+            for line in path.read_text("utf-8").splitlines():
+                with suppress(ValueError):  # the line that a killed run left
+                    value = json.loads(line)
+                    done[value["out"]] = value["key"]
         others = [key[3] for key in done.values() if key[3] != vars(self._settings)]
         if others:
             raise OutputError(
@@ -188,8 +180,8 @@ class CopyRun:
         return done
 
     def _record(self, values: Mapping[str, Any]) -> None:
-        with self._lock, (self._folder / _RECORD).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+        with self._lock, output_errors(self._own), self._own.open("a", encoding="utf-8") as file:
+            file.write(f"\n{json.dumps(values)}")  # on a line of its own, whatever a killed run left
             file.flush()
             os.fsync(file.fileno())
 

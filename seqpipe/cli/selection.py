@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...array import IntArray, distinct
-from ...errors import FrameRangeError, ParameterError
-from ...sampling.clip import Span
-from ...sampling.clock import EQUAL_S, frames_at
-from ..terminal.time import Mark
+from ..array import IntArray, distinct
+from ..errors import FrameRangeError, ParameterError
+from ..sampling.clip import Span
+from ..sampling.clock import EQUAL_S, frames_at
+from .options import Mark
 
 if TYPE_CHECKING:
-    from ...sampling.windows import Windows
-    from ...video.packet_index import PacketIndex
+    from ..sampling.windows import Windows
+    from ..video.packet_index import PacketIndex
 
 __all__ = [
     "FrameSelection",
@@ -165,8 +165,8 @@ class FrameSelection:
         return chosen[:, None]
 
     def _frames(self, index: PacketIndex, span: Span) -> IntArray:
-        from ...sampling.rate import at_rate
-        from ...sampling.segments import every, uniform
+        from ..sampling.rate import at_rate
+        from ..sampling.segments import every, uniform
 
         if self.fps is not None:
             return at_rate(span, self.fps)
@@ -180,7 +180,7 @@ class FrameSelection:
     def _sequences(
         self, index: PacketIndex, span: Span, length: int, motion: Callable[[], MotionArray] | None
     ) -> IntArray:
-        from ...sampling.windows import MovingClips, Windows
+        from ..sampling.windows import MovingClips, Windows
 
         windows = Windows(sequence_length=length, stride=self.stride or 1, step=self.step)
         count = windows.count(span)

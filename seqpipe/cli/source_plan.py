@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...array import FloatArray, IntArray
-from ...errors import FrameRangeError, OutputError, SeqpipeError, printable
-from ...sampling.clock import clock_text
-from ...video.packet_index import NO_PACKETS, PacketIndex
-from ...writers.pattern import Pattern
-from ..input.files import InputFile
-from ..output.manifest import ManifestRow
+from ..array import FloatArray, IntArray
+from ..errors import FrameRangeError, OutputError, SeqpipeError, printable
+from ..sampling.clock import clock_text
+from ..video.packet_index import NO_PACKETS, PacketIndex
+from ..writers.pattern import Pattern
+from .inputs import InputFile
+from .manifest import ManifestRow
 from .request import ExportRequest, Options
-from .select import MotionArray, TimeRange
+from .selection import MotionArray, TimeRange
 
 if TYPE_CHECKING:
-    from ...video.probe.info import StreamInfo
+    from ..video.probe.info import StreamInfo
 
 _MOST_FRAMES, _MARGIN, _EXTRA_FRAMES = 1 << 20, 1.1, 64
 _UNDECLARED_FRAMES = 1 << 15
@@ -92,7 +92,11 @@ class SourcePlan:
 
     def name(self, file: int) -> str:
         """A file's name, relative to the output folder."""
-        values = {
+        return self.pattern.name(self._values(file), self.source)
+
+    def _values(self, file: int) -> dict[str, str | int]:
+        """The fields of the pattern for a file."""
+        return {
             "name": self.input.name,
             "stem": self.input.stem,
             "parent": self.input.parent,
@@ -104,7 +108,6 @@ class SourcePlan:
             "position": int(self.position[file]),
             "volume": 0,
         }
-        return self.pattern.name(values, self.source)
 
     def names(self) -> Iterator[str]:
         """The names of all files in order."""
@@ -175,8 +178,8 @@ def provisional_plan(item: InputFile, info: StreamInfo, request: ExportRequest) 
 
 
 def _motion_of(path: str, options: Options) -> MotionArray:
-    from ...readers.frame_values import FrameMotion  # most exports do without
-    from ...video.index.open import IndexOptions
+    from ..readers.frame_values import FrameMotion  # most exports do without
+    from ..video.index.open import IndexOptions
 
     return FrameMotion(IndexOptions(options.cache_dir, options.stream)).of(path)
 

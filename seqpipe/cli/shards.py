@@ -9,30 +9,29 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...core.interrupts import graceful
-from ...errors import DamagedSourceError, OutputError, ParameterError, SeqpipeError
-from ...video.device import Device
-from ...video.engine.engine import available_cores
-from ...video.index.open import open_index
-from ...writers.job import WriteJob
-from ...writers.members import MemberEncoder, SampleFiles
-from ...writers.run import SampleWriter
-from ...writers.store import open_store
-from ..input.files import InputFile
-from ..input.volumes import split
-from ..job.claims import internal_names
-from ..job.record import OptionDigests, digest, source_key
-from ..output.manifest import Manifest, ManifestRow
-from ..plan.request import ExportRequest, Options
-from ..plan.source_plan import SourcePlan, check_collisions, make_plan
-from ..terminal.progress import progress_bar
-from .frames import ExportWork, SourceOutcome, in_parallel
-from .report import ExportReport
-from .source import assembler_of, decoded
+from ..core.interrupts import graceful
+from ..errors import DamagedSourceError, ParameterError, SeqpipeError
+from ..video.device import Device
+from ..video.engine.engine import available_cores
+from ..video.index.open import open_index
+from ..writers.job import WriteJob
+from ..writers.members import MemberEncoder, SampleFiles
+from ..writers.parallel import in_parallel
+from ..writers.run import SampleWriter
+from ..writers.store import open_store
+from .claims import internal_names
+from .indexing import attempted
+from .inputs import InputFile, split
+from .manifest import Manifest, ManifestRow
+from .messages import progress_bar
+from .record import OptionDigests, digest, source_key
+from .request import ExportRequest, Options
+from .source_plan import SourcePlan, check_collisions, make_plan
+from .videos import assembler_of, decoded
+from .work import ExportReport, ExportWork, SourceOutcome
 
 __all__ = ["run_shards"]
 
-_DONE, _FAILED = 0, 1
 _INTERRUPTED = "No shard is incomplete; repeat the command with --resume to continue."
 _REFUSED = ("manifest", "contact_sheet", "dry_run")
 
@@ -40,7 +39,7 @@ _REFUSED = ("manifest", "contact_sheet", "dry_run")
 def run_shards(options: Options, items: Seq[InputFile | SeqpipeError]) -> int:
     """Export into shards, and return the exit code."""
     request = _checked(options, items)
-    report = ExportReport(as_json=options.as_json, what="sample")
+    report = ExportReport(options.out, len(items), as_json=options.as_json, what="sample")
     paths = [source_key(item.path if isinstance(item, InputFile) else item.source or "") for item in items]
     digests = OptionDigests.of(request)
     facts = {
@@ -51,20 +50,12 @@ def run_shards(options: Options, items: Seq[InputFile | SeqpipeError]) -> int:
     }
     numbers = options.shard or (0, 1)
     job = WriteJob(open_store(options.out), facts, len(items), options.per_shard, *numbers)
-    kept = 0
-    try:
-        with graceful(_INTERRUPTED), job.claimed():
-            units = job.begin(resume=options.resume, overwrite=options.overwrite)
-            kept = len(range(job.rank, job.units, job.world)) - len(units)
-            _write_all(job, units, items, request, report)
-            job.finish()
-    except (KeyboardInterrupt, OutputError) as error:
-        if isinstance(error, OutputError) and not report.has_written:
-            raise
-        report.summary(sources=len(items), kept=kept, out=options.out)
-        raise
-    report.summary(sources=len(items), kept=kept, out=options.out)
-    return _DONE if report.all_done else _FAILED
+    with graceful(_INTERRUPTED), report.totals(), job.claimed():
+        units = job.begin(resume=options.resume, overwrite=options.overwrite)
+        report.kept = len(range(job.rank, job.units, job.world)) - len(units)
+        _write_all(job, units, items, request, report)
+        job.finish()
+    return report.exit_code
 
 
 def _checked(options: Options, items: Seq[InputFile | SeqpipeError]) -> ExportRequest:
@@ -139,7 +130,7 @@ def _write_unit(
     writer, result = SampleWriter(job, options.to, encoder, _Keys()), _Unit()
 
     def samples() -> Iterator[SampleFiles]:
-        planned = [_planned(item, work.request) for item in items]
+        planned = [attempted(item, lambda one: _plan(one, work.request)) for item in items]
         plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
         check_collisions(plans, internal_names(work.request))
         for source, plan in planned:
@@ -165,18 +156,12 @@ def _write_unit(
     return result
 
 
-def _planned(item: InputFile | SeqpipeError, request: ExportRequest) -> tuple[str, SourcePlan | SeqpipeError]:
-    """Return an input's path, and its plan or the error that prevents one."""
-    if isinstance(item, SeqpipeError):
-        return item.source or "", item
+def _plan(item: InputFile, request: ExportRequest) -> SourcePlan:
     options = request.options
-    try:
-        index = open_index(
-            item.path, cache_dir=options.cache_dir, stream=options.stream, register=options.register
-        )
-        return item.path, make_plan(item, index, request)
-    except SeqpipeError as error:
-        return item.path, error
+    index = open_index(
+        item.path, cache_dir=options.cache_dir, stream=options.stream, register=options.register
+    )
+    return make_plan(item, index, request)
 
 
 def _samples(
