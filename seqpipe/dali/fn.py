@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 from ..errors import ParameterError
-from .call import Row, call_operator
+from .call import call_operator
+from .declared import Row
 from .serialized import FUNCTIONS
 from .table import OperatorGroup, groups_in, operators_in, row_of
 

@@ -10,12 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from ....errors import ParameterError, StateError
-from ...call import Row, call_operator
+from ...call import call_operator
 from ...computed import ComputedNode, flat, holding, run_of, with_each_node
 from ...data_node import DataNode, pop_pipeline, push_pipeline
+from ...declared import Row
 from ...device import gpu_number
 from ...pipeline import Pipeline
-from ...raised import as_dali_raises
+from ...raised import as_dali_raises, dali_error
 from ...table import OperatorGroup, class_name, groups_in, operators_in, row_of
 from ...tensors import TensorListCPU, TensorListGPU
 from ...value import Value, value_of
@@ -182,10 +183,7 @@ class Reader:
         arguments = {name: _plain(one) for name, one in arguments.items()}
         wanted = arguments.get("device")
         if wanted == "gpu" and not any(kind in self.operator for kind in ("video", "numpy", "fits")):
-            with as_dali_raises:
-                raise ParameterError(
-                    f"Invalid device {wanted!r}", source=f"ndd.{self.operator}", allowed="'cpu'"
-                )
+            raise dali_error(f"Invalid device {wanted!r}", source=f"ndd.{self.operator}", allowed="'cpu'")
         self._arguments, self._batch_size = {**arguments, "name": "reader"}, 0
         self._pipe: Pipeline | None = None
         self._structure: Any = None
