@@ -30,7 +30,7 @@ from .raised import as_dali_raises
 from .serialized import Origin, set_origin
 from .value import Value
 
-__all__ = ["BORDERS", "call_operator", "called", "check_known", "native", "plain", "stacked_nodes"]
+__all__ = ["BORDERS", "Draft", "call_operator", "called", "check_known", "native", "plain", "stacked_nodes"]
 
 BORDERS: Final = {
     "clamp": "edge",
@@ -110,11 +110,12 @@ def called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     return results
 
 
-class _Draft:
+class Draft:
     """The pipeline of calls outside of pipelines, which are repeated in the pipeline that they become part of."""
 
     is_draft, computes, scope, seed = True, False, None, 0
-    batch_size, num_threads, py_num_workers, py_start_method, anonymous = 1, None, 1, "fork", 0
+    batch_size, py_num_workers, py_start_method, anonymous = 1, 1, "fork", 0
+    num_threads: int | None = None
 
     def gpu_index(self) -> int | None:
         """Return the number of the GPU that a pipeline runs on by default; None for the CPU."""
@@ -131,7 +132,7 @@ class _Draft:
 def _outside(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     """Return the nodes of a call outside of a pipeline."""
     recipe = Recipe(lambda: call_operator(row, inputs, dict(arguments)))
-    push_pipeline(_Draft())
+    push_pipeline(Draft())
     try:
         result = recipe.call()
     finally:

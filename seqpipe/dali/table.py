@@ -142,27 +142,37 @@ def class_name(operator: str) -> str:
 
 
 class OperatorGroup(ModuleType):
-    """A submodule of ``fn``, ``ops`` or dynamic mode, such as ``fn.readers``, which can also be imported.
+    """A group of operators, such as ``fn.readers``, as a module whose attributes are made when they are asked for.
 
     Args:
-        name: name of the group, with the groups that it is in.
-        find: returns an attribute by the name of the group and its own.
-        attribute_name: returns the attribute's name of an operator.
-        module: the module of :mod:`seqpipe.dali` that has the group.
+        area: the module of :mod:`seqpipe.dali` that has the group: ``fn``, ``ops`` or that of dynamic mode.
+        group: name of the group, with the groups that it is in; "" for the module itself.
+        make: returns an attribute by the name of the group and its own; raises AttributeError for others.
+        spelled: returns the attribute's name of an operator, by the name of the group and its own.
     """
 
     def __init__(
-        self, name: str, find: Callable[[str, str], Any], attribute_name: Callable[[str], str], module: str
+        self, area: str, group: str, make: Callable[[str, str], Any], spelled: Callable[[str, str], str]
     ) -> None:
-        super().__init__(f"seqpipe.dali.{module}.{name}")
-        self._group, self._find, self._attribute_name = name, find, attribute_name
+        super().__init__(f"seqpipe.dali.{area}{'.' if group else ''}{group}")
         self.__path__: list[str] = []
+        self._area, self._group, self._make, self._spelled = area, group, make, spelled
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._find(self._group, name)
+        if name in groups_in(self._group):
+            within = f"{self._group}.{name}" if self._group else name
+            made: Any = OperatorGroup(self._area, within, self._make, self._spelled)
+        else:
+            made = self._make(self._group, name)
+        setattr(self, name, made)
+        return made
 
     def __dir__(self) -> list[str]:
-        names = map(self._attribute_name, operators_in(self._group))
+        names = (self._spelled(self._group, operator) for operator in operators_in(self._group))
         return sorted({*names, *groups_in(self._group)})
+
+    def importable(self) -> dict[str, ModuleType]:
+        """Return the groups in it by the names that ``import`` knows them by."""
+        return {f"{self.__name__}.{group}": getattr(self, group) for group in groups_in(self._group)}
