@@ -11,10 +11,11 @@ A missing seed is drawn anew for each pipeline, as in DALI; ``Pipeline(seed=…)
 ``pipe.seed`` tells what was drawn. Readers of one shard of several agree on an order without a seed.
 ``python -m seqpipe.dali`` lists the operators.
 
-Modules that DALI lacks implement those that it has: ``table`` has a row for each operator that differs from seqpipe's
-operator of the same name, ``call`` converts a call of ``fn`` or ``ops`` into nodes by its row, ``operators`` has the
-functions that rows refer to, ``rewrite`` and ``conditions`` implement ``enable_conditionals``, ``device`` selects the
-GPU or the CPU, and ``absent`` raises the errors of modules that are not available.
+Modules that DALI lacks implement those that it has: ``operators`` declares each operator that is no plain call of
+seqpipe's operator of the same name by a function with its arguments (``declared``), ``table`` has all operators,
+``call`` converts a call of ``fn`` or ``ops`` into nodes, ``rewrite`` and ``conditions`` implement
+``enable_conditionals``, ``device`` selects the GPU or the CPU, and ``absent`` raises the errors of modules that are not
+available.
 """
 
 from __future__ import annotations

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from .. import ops
-from ..errors import ParameterError, user_line
+from ..errors import ParameterError
 from ..layout import LAYOUTS
 from ..ops import REGISTRY, Run, per_frame
 from .data_node import (
-    Compute,
     DataNode,
     Recipe,
     attached,
@@ -22,29 +20,17 @@ from .data_node import (
     fixed_value,
     node_of,
     nodes_in,
-    outputs_of,
     pop_pipeline,
     push_pipeline,
 )
+from .declared import DaliCall, Row, image_layout, location
 from .device import gpu_number
 from .dtypes import DALIDataType, DALIImageType, DALIInterpType, converted, dtype_name
 from .raised import as_dali_raises
 from .serialized import Origin, set_origin
 from .value import Value
 
-__all__ = [
-    "BORDERS",
-    "IMAGE_LAYOUTS",
-    "DaliCall",
-    "Row",
-    "call_operator",
-    "called",
-    "check_known",
-    "native",
-    "plain",
-    "several",
-    "stacked_nodes",
-]
+__all__ = ["BORDERS", "Draft", "call_operator", "called", "check_known", "native", "plain", "stacked_nodes"]
 
 BORDERS: Final = {
     "clamp": "edge",
@@ -77,126 +63,10 @@ _SOURCES: Final = (
 """Prefixes of operators that need no input."""
 _PIXELS_UNCHANGED: Final = frozenset({"mirror"})
 """Parameters that do not change which pixels an operator reads."""
-IMAGE_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC"}
-"""Layouts of samples that state none, by their number of axes."""
 _FILTERS: Final = {
+    **{kind: kind.name.removeprefix("INTERP_").lower() for kind in DALIInterpType},
     DALIInterpType.INTERP_NN: "nearest",
-    DALIInterpType.INTERP_LINEAR: "linear",
-    DALIInterpType.INTERP_CUBIC: "cubic",
-    DALIInterpType.INTERP_LANCZOS3: "lanczos3",
-    DALIInterpType.INTERP_TRIANGULAR: "triangular",
-    DALIInterpType.INTERP_GAUSSIAN: "gaussian",
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    """How seqpipe implements one of DALI's operators; only differences are set.
-
-    Attributes:
-        name: name in ``nvidia.dali.fn``.
-        to: name of seqpipe's operator; by default the same.
-        build: creates the nodes of a call that is not a single operator.
-        renamed: seqpipe's names of arguments with other names.
-        values: seqpipe's values of arguments with other values, by seqpipe's name of the argument.
-        defaults: DALI's defaults where they differ.
-        accept: arguments that are accepted and ignored.
-        refuse: arguments that are not available, with the alternative.
-        why: for operators that are not available: the alternative.
-        note: difference in meaning, for the documentation.
-        positional: arguments that may be positional, unless they are nodes.
-        inputs: arguments that DALI also takes as further inputs, in their order.
-    """
-
-    name: str
-    to: str = ""
-    build: Callable[[DaliCall], Any] | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    values: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
-    accept: tuple[str, ...] = ()
-    refuse: Mapping[str, str] = field(default_factory=dict)
-    why: str = ""
-    note: str = ""
-    positional: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
-
-
-@dataclass
-class DaliCall:
-    """A call of an operator.
-
-    Attributes:
-        row: the operator.
-        inputs: the input nodes.
-        args: arguments by name, without those that all operators have.
-        device: device of the result, "cpu" or "gpu".
-        name: the argument ``name``.
-        seed: the argument ``seed``.
-        requested_device: the argument ``device``: "cpu", "gpu", "mixed" or None. ``device`` is derived from it and the
-            inputs.
-    """
-
-    row: Row
-    inputs: list[DataNode]
-    args: dict[str, Any]
-    device: str
-    name: str | None = None
-    seed: int | None = None
-    requested_device: str | None = None
-
-    def take(self, name: str, default: Any = None) -> Any:
-        """Remove an argument and return its value, or a default."""
-        value = self.args.pop(name, None)
-        return default if value is None else value
-
-    def input(self, number: int = 0) -> DataNode:
-        """Return one of the inputs.
-
-        Raises:
-            ParameterError: the input is missing.
-        """
-        if number >= len(self.inputs):
-            raise self.wrong(f"input {number} is missing")
-        return self.inputs[number]
-
-    def wrong(self, fact: str, **more: Any) -> ParameterError:
-        """Return an error about this call."""
-        return ParameterError(f"{_location()}{fact}", source=f"fn.{self.row.name}", **more)
-
-    def done(self) -> None:
-        """Check that every argument was used.
-
-        Raises:
-            ParameterError: the operator lacks an argument.
-        """
-        for name in self.args:
-            if name not in self.row.accept and self.args[name] is not None:
-                raise self.wrong(f"there is no argument {name!r}")
-
-    def node(
-        self,
-        compute: Compute,
-        *more: DataNode,
-        summary: str = "",
-        inputs: Seq[DataNode] | None = None,
-        applies: Any = None,
-    ) -> DataNode:
-        """Return a node of the inputs and of further nodes."""
-        operands = [*(self.inputs if inputs is None else inputs), *more]
-        label = self.name or self.row.name
-        return DataNode(label, operands, compute, device=self.device, summary=summary, applies=applies)
-
-    def each(self, function: Callable[[Any], Any], layout: str | None = None, summary: str = "") -> DataNode:
-        """Return a node that applies a function to every sample of the only input."""
-        return self.node(
-            lambda values, _: values[0].each(function, layout), summary=summary, inputs=[self.input()]
-        )
-
-    @property
-    def drawing_seed(self) -> int:
-        """Seed of the operator's random numbers."""
-        return int(current().seed_of(self.row.name, self.seed))
 
 
 def call_operator(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
@@ -221,7 +91,7 @@ def called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     """Return the nodes of a call, also where calls compute at once; see :func:`call_operator`."""
     if row.why:
         raise ParameterError(
-            f"{_location()}DALI's {row.name} is not available",
+            f"{location()}DALI's {row.name} is not available",
             source=f"fn.{row.name}",
             advice=_sentence(row.why),
         )
@@ -240,11 +110,12 @@ def called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     return results
 
 
-class _Draft:
+class Draft:
     """The pipeline of calls outside of pipelines, which are repeated in the pipeline that they become part of."""
 
     is_draft, computes, scope, seed = True, False, None, 0
-    batch_size, num_threads, py_num_workers, py_start_method, anonymous = 1, None, 1, "fork", 0
+    batch_size, py_num_workers, py_start_method, anonymous = 1, 1, "fork", 0
+    num_threads: int | None = None
 
     def gpu_index(self) -> int | None:
         """Return the number of the GPU that a pipeline runs on by default; None for the CPU."""
@@ -261,7 +132,7 @@ class _Draft:
 def _outside(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
     """Return the nodes of a call outside of a pipeline."""
     recipe = Recipe(lambda: call_operator(row, inputs, dict(arguments)))
-    push_pipeline(_Draft())
+    push_pipeline(Draft())
     try:
         result = recipe.call()
     finally:
@@ -280,7 +151,7 @@ def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
         args.pop(key, None)
     nodes = [node_of(one) for one in inputs if one is not None]
     if not nodes and not row.name.startswith(_SOURCES):
-        raise ParameterError(f"{_location()}the input is missing", source=f"fn.{row.name}", allowed="a node")
+        raise ParameterError(f"{location()}the input is missing", source=f"fn.{row.name}", allowed="a node")
     pipe = current()
     if not pipe.is_draft:
         nodes = [node_of(attached(node, pipe)) for node in nodes]
@@ -307,14 +178,14 @@ def _arguments(
         further = dict(zip(row.inputs, map(fixed_value, inputs[1:]), strict=False))
         for name in further.keys() & args.keys():
             raise ParameterError(
-                f"{_location()}{name} is given twice, as an input and as an argument", source=f"fn.{row.name}"
+                f"{location()}{name} is given twice, as an input and as an argument", source=f"fn.{row.name}"
             )
         args |= further
         inputs = (inputs[0], *inputs[1 + len(further) :])
     for name, why in row.refuse.items():
         if args.get(name) is not None:
             raise ParameterError(
-                f"{_location()}{name}={args[name]!r} is not available",
+                f"{location()}{name}={args[name]!r} is not available",
                 source=f"fn.{row.name}",
                 advice=_sentence(why),
             )
@@ -362,7 +233,7 @@ def native(
             cls(**constants, **_placeholders(cls, nodes))  # checks the constant arguments now
     except ParameterError as error:
         error.source = f"fn.{call.row.name}"
-        error.fact = f"{_location()}{error.fact}"
+        error.fact = f"{location()}{error.fact}"
         raise
     sizes_differ = bool(nodes) and not cls.traits.keeps_size and not {"crop", "size"} & constants.keys()
 
@@ -431,10 +302,9 @@ def _constant(call: DaliCall, parameter: Any, value: Any) -> Any:
 
 def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: bool) -> Value:
     """Apply an operator on images, and convert the result to a dtype unless it is None."""
-    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
-    if (
-        value.copied is not None and value.copied.applied is op
-    ):  # the operator was applied while samples were copied
+    layout = image_layout(value)
+    # an operator may have been applied while the samples were copied
+    if value.copied is not None and value.copied.applied is op:
         result = value.with_data(value.data, op.result_layout(layout))
     else:
         as_batch = value.dense and not apart and f"N{layout}" in LAYOUTS
@@ -523,23 +393,12 @@ def check_known(call: DaliCall, *names: str) -> None:
             raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(names)))
 
 
-def several(call: DaliCall, compute: Compute, count: int, summary: str = "") -> tuple[DataNode, ...]:
-    """Return the nodes of a computation with several results."""
-    return outputs_of(call.node(compute, summary=summary), count)
-
-
 def _is_node_list(argument: Any) -> bool:
     return (
         isinstance(argument, list)
         and bool(argument)
         and all(isinstance(one, ops.DataNode) for one in argument)
     )
-
-
-def _location() -> str:
-    """Return the user's line as the start of a message; "" if there is none."""
-    line = user_line()
-    return f"{line}: " if line else ""
 
 
 def _sentence(text: str) -> str:

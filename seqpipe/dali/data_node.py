@@ -32,7 +32,7 @@ from .expressions import (
     remaining_layout,
     resolved,
 )
-from .raised import as_dali_raises
+from .raised import dali_error
 from .serialized import Origin, recorded
 from .sources.mapped import owned, views
 from .value import Value, value_of
@@ -254,18 +254,17 @@ class DataNode(ops.DataNode):
         return subscript(self, key)
 
     def __bool__(self) -> NoReturn:
-        with as_dali_raises:
-            raise ParameterError(
-                '"DataNode" was used in conditional context - it might have been used in truth evaluation for `if` '
-                "statement, logical expression or cast to a boolean. To use conditional execution via `if` statements "
-                "you need to specify `enable_conditionals=True` in `@seqpipe.dali.pipeline_def` decorator. You can "
-                "read more about conditional execution in specific section of the Pipeline documentation. Bool "
-                "conversion can be achieved with the `cast` operator",
-                source=f"{self.where}: {self}",
-                advice="A node has a truth value for each sample of a batch, not one for all. Without conditionals, "
-                "choose by arithmetic: condition * a + (condition == 0) * b. In functions that were not rewritten "
-                "(lambdas without a file, installed packages) `if` on nodes does not work",
-            )
+        raise dali_error(
+            '"DataNode" was used in conditional context - it might have been used in truth evaluation for `if` '
+            "statement, logical expression or cast to a boolean. To use conditional execution via `if` statements "
+            "you need to specify `enable_conditionals=True` in `@seqpipe.dali.pipeline_def` decorator. You can "
+            "read more about conditional execution in specific section of the Pipeline documentation. Bool "
+            "conversion can be achieved with the `cast` operator",
+            source=f"{self.where}: {self}",
+            advice="A node has a truth value for each sample of a batch, not one for all. Without conditionals, "
+            "choose by arithmetic: condition * a + (condition == 0) * b. In functions that were not rewritten "
+            "(lambdas without a file, installed packages) `if` on nodes does not work",
+        )
 
     @recorded("abs")
     def __abs__(self) -> DataNode:
@@ -500,13 +499,12 @@ def check_plain_list(operand: Any, number: int, operator: str) -> None:
         ParameterError: it has.
     """
     if isinstance(operand, (list, tuple)) and _nodes_within(operand):
-        with as_dali_raises:
-            raise ParameterError(
-                f"input {number} of operator `{operator}` must be a DataNode, or convertible to one. Got a "
-                f"`{type(operand).__name__}` with nested DataNode",
-                source=user_line() or "DataNode",
-                advice="fn.stack joins nodes",
-            )
+        raise dali_error(
+            f"input {number} of operator `{operator}` must be a DataNode, or convertible to one. Got a "
+            f"`{type(operand).__name__}` with nested DataNode",
+            source=user_line() or "DataNode",
+            advice="fn.stack joins nodes",
+        )
 
 
 def _nodes_within(value: Any) -> bool:

@@ -14,38 +14,11 @@ from ..ops.core.arithmetic import cast_array
 from .sources.external import BatchInfo, SampleInfo
 
 __all__ = [
-    "ANY_DATA",
-    "BGR",
-    "BOOL",
     "CPU_ONLY_DEVICE_ID",
-    "DATA_TYPE",
-    "FLOAT",
-    "FLOAT16",
-    "FLOAT64",
-    "GRAY",
-    "IMAGE_TYPE",
-    "INT8",
-    "INT16",
-    "INT32",
-    "INT64",
-    "INTERP_CUBIC",
-    "INTERP_GAUSSIAN",
-    "INTERP_LANCZOS3",
-    "INTERP_LINEAR",
-    "INTERP_NN",
-    "INTERP_TRIANGULAR",
-    "INTERP_TYPE",
     "NCHW",
     "NFCHW",
     "NFHWC",
     "NHWC",
-    "NO_TYPE",
-    "RGB",
-    "STRING",
-    "UINT8",
-    "UINT16",
-    "UINT32",
-    "UINT64",
     "BatchInfo",
     "DALIDataType",
     "DALIImageType",
@@ -56,7 +29,6 @@ __all__ = [
     "ScalarConstant",
     "StreamPolicy",
     "TensorLayout",
-    "YCbCr",
     "converted",
     "dali_type",
     "dtype_name",
@@ -140,12 +112,6 @@ class DALIImageType(_Named):
     YCbCr = 3
     ANY_DATA = 4
 
-
-NO_TYPE, UINT8, UINT16, UINT32, UINT64 = list(DALIDataType)[:5]
-INT8, INT16, INT32, INT64, FLOAT16, FLOAT, FLOAT64, BOOL, STRING = list(DALIDataType)[5:14]
-IMAGE_TYPE, DATA_TYPE, INTERP_TYPE = list(DALIDataType)[14:]
-INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = DALIInterpType
-RGB, BGR, GRAY, YCbCr, ANY_DATA = DALIImageType
 
 CPU_ONLY_DEVICE_ID: Final = -99999
 """DALI's number for a pipeline without a GPU."""

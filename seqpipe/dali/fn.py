@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from ..errors import ParameterError
-from .call import Row, call_operator
+from .call import call_operator
+from .declared import Row
 from .serialized import FUNCTIONS
-from .table import OperatorGroup, groups_in, operators_in, row_of
+from .table import OperatorGroup, row_of
 
 __all__: list[str] = []
 
 
-@cache
-def _find(group: str, name: str) -> Any:
-    """Return a function or a subgroup of a group; "" for the module itself."""
+def _operator(group: str, name: str) -> Any:
+    """Return a function of a group; "" for the module itself."""
     full_name = f"{group}.{name}" if group else name
     row = row_of(full_name)
-    if row is not None:
-        return _function(full_name, row)
-    if name in groups_in(group):
-        return OperatorGroup(full_name, _find, str, "fn")
-    module = f"seqpipe.dali.fn{'.' if group else ''}{group}"
-    raise AttributeError(f"module {module!r} has no operator {name!r}, and neither has DALI 2.4")
+    if row is None:
+        module = f"seqpipe.dali.fn{'.' if group else ''}{group}"
+        raise AttributeError(f"module {module!r} has no operator {name!r}, and neither has DALI 2.4")
+    return _function(full_name, row)
 
 
 def _function(name: str, row: Row) -> Callable[..., Any]:
@@ -39,14 +36,12 @@ def _function(name: str, row: Row) -> Callable[..., Any]:
     return function
 
 
+_GROUP = OperatorGroup("fn", "", _operator, lambda _, operator: operator)
+__dir__ = _GROUP.__dir__
+
+
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return _find("", name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*operators_in(""), *groups_in("")})
+    return getattr(_GROUP, name)
 
 
 def _repeated(operator: str, /, *inputs: Any, **arguments: Any) -> Any:
@@ -58,4 +53,4 @@ def _repeated(operator: str, /, *inputs: Any, **arguments: Any) -> Any:
 
 FUNCTIONS["fn"] = _repeated
 __path__: list[str] = []
-sys.modules.update({f"{__name__}.{group}": _find("", group) for group in groups_in("")})  # for ``import``
+sys.modules.update(_GROUP.importable())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,145 +17,85 @@ from .expressions import matching
 from .serialized import recorded
 from .value import Value
 
-__all__: list[str] = ["abs", "atan2", "clamp", "fabs", "fpow", "max", "min", "pow", "rsqrt"]
+__all__: list[str] = []
 
-_FLOAT_FUNCTIONS = (
-    *("sqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan"),
-    *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "floor", "ceil"),
-)
-_NUMPY_NAMES = {
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "asinh": "arcsinh",
-    "acosh": "arccosh",
-    "atanh": "arctanh",
+_FLOAT: Final = {
+    **{name: name for name in ("sqrt", "cbrt", "exp", "log", "log2", "log10", "sin", "cos", "tan")},
+    **{name: name for name in ("sinh", "cosh", "tanh", "floor", "ceil")},
+    **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    "fabs": "abs",
 }
+"""Functions whose results are floats, float32 for integers, and their names in NumPy and CuPy."""
 
 
-def rsqrt(x: Any) -> DataNode:
-    """Return one over the square root, as a float."""
-    return arithmetic("/", np.float32(1), _unary("sqrt", _float("sqrt"))(x))
+def _float(name: str, array: Any) -> Any:
+    """Apply a function of NumPy or CuPy; integers are taken as float32."""
+    if array.dtype.kind == "b":
+        raise ParameterError(
+            f"Input to arithmetic operator `{name}` cannot be a boolean",
+            source=f"math.{name}",
+            advice="Consider using bitwise operators",
+        )
+    with np.errstate(all="ignore"):
+        numbers = array if array.dtype.kind == "f" else array.astype(np.float32)
+        return getattr(namespace(array), name)(numbers)
 
 
-def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], DataNode]:
-    """Return a function of a node that applies a function of arrays to every sample."""
+def _pair(name: str, sign: str, left: Any, right: Any) -> Any:
+    """Apply a function of NumPy or CuPy to two arrays, as the type that an operation on both has."""
+    xp, kind = namespace(left), result_type(sign, left.dtype, right.dtype)
+    return getattr(xp, name)(left.astype(kind), xp.asarray(right, kind))
 
-    def applied(x: Any) -> DataNode:
-        node = node_of(x)
-        return DataNode(f"math.{name}", [node], lambda v, _: v[0].each(function), device=node.device)
+
+def _function(name: str, of_arrays: Callable[..., Any]) -> Callable[..., DataNode]:
+    """Return a function of nodes that applies a function of arrays to the samples."""
+
+    def applied(*inputs: Any) -> DataNode:
+        for number, one in enumerate(inputs[: len(inputs) if len(inputs) > 1 else 0]):
+            check_plain_list(one, number, name)
+        nodes = [node_of(one) for one in inputs]
+
+        def compute(values: list[Value], _: Run) -> Value:
+            with matching(name, values):
+                samples = [of_arrays(*row) for row in zip(*values, strict=True)]
+            layout = max((value.layout for value in values), key=len)
+            return Value.of(samples, layout, values[0].sources)
+
+        device = "gpu" if any(node.device == "gpu" for node in nodes) else "cpu"
+        return DataNode(f"math.{name}", nodes, compute, device=device)
 
     applied = recorded(f"math.{name}")(applied)
     applied.__name__ = applied.__qualname__ = name
-    applied.__doc__ = f"``nvidia.dali.math.{name}``; float32 for integers."
+    applied.__doc__ = f"``nvidia.dali.math.{name}``{'; float32 for integers' if name in _FLOAT else ''}."
     return applied
 
 
-def _float(name: str) -> Callable[[Any], Any]:
-    """Return a function of NumPy or CuPy that takes integers as float32."""
-
-    def function(array: Any) -> Any:
-        if array.dtype.kind == "b":
-            raise ParameterError(
-                f"Input to arithmetic operator `{name}` cannot be a boolean",
-                source=f"math.{name}",
-                advice="Consider using bitwise operators",
-            )
-        if array.dtype.kind != "f":
-            array = array.astype(np.float32)
-        with np.errstate(all="ignore"):
-            return getattr(namespace(array), name)(array)
-
-    return function
-
-
-def abs(x: Any) -> DataNode:  # noqa: A001  DALI's name
-    """Return the absolute value, of the same dtype."""
-    return _unary("abs", lambda array: namespace(array).abs(array))(x)
-
-
-def fabs(x: Any) -> DataNode:
-    """Return the absolute value as a float."""
-    return _unary("fabs", _float("abs"))(x)
-
-
-def pow(base: Any, exponent: Any) -> DataNode:  # noqa: A001  DALI's name
-    """Return a power."""
-    return arithmetic("**", base, exponent)
-
-
-def fpow(base: Any, exponent: Any) -> DataNode:
+def _fpow(base: Any, exponent: Any) -> DataNode:
     """Return a power as a float."""
-    operands = [
+    floats = (
         arithmetic("*", one, np.float32(1)) if isinstance(one, DataNode) else one for one in (base, exponent)
-    ]
-    return arithmetic("**", *operands)
-
-
-def _binary(name: str, function: str) -> Callable[[Any, Any], DataNode]:
-    """Return a function of two nodes that applies a function of NumPy or CuPy to each pair of samples."""
-
-    def applied(left: Any, right: Any) -> DataNode:
-        def compute(values: list[Value], _: Run) -> Value:
-            kind = result_type("+", *(value.dtype for value in values))
-            with matching(name, values):
-                samples = [
-                    getattr(namespace(a), function)(a.astype(kind), namespace(a).asarray(b, kind))
-                    for a, b in zip(*values, strict=True)
-                ]
-            layout = sorted((value.layout for value in values), key=len)[-1]
-            return Value.of(samples, layout)
-
-        for number, one in enumerate((left, right)):
-            check_plain_list(one, number, name)
-        nodes = [node_of(one) for one in (left, right)]
-        return DataNode(
-            f"math.{name}",
-            nodes,
-            compute,
-            device="gpu" if any(node.device == "gpu" for node in nodes) else "cpu",
-        )
-
-    applied = recorded(f"math.{function}")(applied)
-    applied.__name__ = applied.__qualname__ = name
-    applied.__doc__ = f"``nvidia.dali.math.{name}``."
-    return applied
-
-
-min = _binary("min", "minimum")  # noqa: A001  DALI's name
-max = _binary("max", "maximum")  # noqa: A001  likewise
-
-
-def _device_of(nodes: list[DataNode]) -> str:
-    return "gpu" if any(node.device == "gpu" for node in nodes) else "cpu"
-
-
-def _atan2(y: Any, x: Any) -> Any:
-    xp = namespace(y)
-    kind = result_type("/", y.dtype, x.dtype)
-    return xp.arctan2(y.astype(kind), xp.asarray(x, kind))
-
-
-@recorded("math.atan2")
-def atan2(y: Any, x: Any) -> DataNode:
-    """Return the angle of a point in radians."""
-    nodes = [node_of(one) for one in (y, x)]
-
-    def compute(values: list[Value], _: Run) -> Value:
-        return Value.of([_atan2(a, b) for a, b in zip(*values, strict=True)], values[0].layout)
-
-    return DataNode(
-        "math.atan2", nodes, compute, device="gpu" if any(node.device == "gpu" for node in nodes) else "cpu"
     )
+    return arithmetic("**", *floats)
 
 
-def clamp(value: Any, low: Any, high: Any) -> DataNode:
-    """Return a value, limited to bounds."""
-    return min(max(value, low), high)
+_FUNCTIONS: Final[dict[str, Callable[..., DataNode]]] = {
+    **{name: _function(name, partial(_float, numpy_name)) for name, numpy_name in _FLOAT.items()},
+    "abs": _function("abs", abs),
+    "max": _function("max", partial(_pair, "maximum", "+")),
+    "min": _function("min", partial(_pair, "minimum", "+")),
+    "atan2": _function("atan2", partial(_pair, "arctan2", "/")),
+    "pow": partial(arithmetic, "**"),
+    "fpow": _fpow,
+    "rsqrt": lambda x: arithmetic("/", np.float32(1), _FUNCTIONS["sqrt"](x)),
+    "clamp": lambda value, low, high: _FUNCTIONS["min"](_FUNCTIONS["max"](value, low), high),
+}
 
 
-def __getattr__(name: str) -> Callable[[Any], DataNode]:
-    numpy_name = _NUMPY_NAMES.get(name, name)
-    if numpy_name not in _FLOAT_FUNCTIONS:
+def __getattr__(name: str) -> Callable[..., DataNode]:
+    if name not in _FUNCTIONS:
         raise AttributeError(f"module 'seqpipe.dali.math' has no function {name!r}")
-    return _unary(name, _float(numpy_name))
+    return _FUNCTIONS[name]
+
+
+def __dir__() -> list[str]:
+    return sorted(_FUNCTIONS)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any, Final
 
 from ..errors import ParameterError
 from .call import call_operator
-from .table import OperatorGroup, class_name, groups_in, operators_in, row_of
+from .table import OperatorGroup, class_name, operators_in, row_of
 
 __all__ = ["Compose"]
 
@@ -81,9 +80,8 @@ class Compose:
         return inputs[0]
 
 
-@cache
-def _find(group: str, name: str) -> Any:
-    """Return a class or a subgroup of a group; "" for the module itself."""
+def _class(group: str, name: str) -> Any:
+    """Return a class of a group; "" for the module itself."""
     full_name = f"{group}.{name}" if group else name
     for operator in operators_in(group):
         if operator.replace("_", "").lower() == name.replace("_", "").lower():
@@ -92,20 +90,19 @@ def _find(group: str, name: str) -> Any:
                 "__doc__": f"``nvidia.dali.ops.{full_name}``.",
             }
             return type(name, (_Operator,), namespace)
-    if name in groups_in(group):
-        return OperatorGroup(full_name, _find, class_name, "ops")
     raise AttributeError(f"module 'seqpipe.dali.ops' has no operator {full_name}")
 
 
+_GROUP = OperatorGroup("ops", "", _class, lambda _, operator: class_name(operator))
+
+
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return _find("", name)
+    return getattr(_GROUP, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*map(class_name, operators_in("")), *groups_in(""), *__all__})
+    return sorted({*dir(_GROUP), *__all__})
 
 
 __path__: list[str] = []
-sys.modules.update({f"{__name__}.{group}": _find("", group) for group in groups_in("")})  # for ``import``
+sys.modules.update(_GROUP.importable())

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..errors import ParameterError, SeqpipeError
 
-__all__ = ["as_dali_raises"]
+__all__ = ["as_dali_raises", "dali_error"]
 
 _TEXTS: Final = tuple(
     (re.compile(pattern), text)
@@ -59,6 +59,11 @@ class _AsDaliRaises:
 
 as_dali_raises = _AsDaliRaises()
 """DALI raises RuntimeError for what its operators find, and TypeError or ValueError for arguments."""
+
+
+def dali_error(fact: str, **more: Any) -> Any:
+    """Return an error about an argument as DALI raises it."""
+    return _kind_of(ParameterError)(fact, **more)
 
 
 @cache

@@ -382,6 +382,11 @@ def _closes(body: list[ast.stmt], kind: type[ast.stmt]) -> bool:
     )
 
 
+def _with_branches(statement: ast.If, body: list[ast.stmt], orelse: list[ast.stmt]) -> ast.If:
+    """Return an ``if`` statement with other branches."""
+    return ast.copy_location(ast.If(statement.test, body or [ast.Pass()], orelse), statement)
+
+
 def _with_rest_in_branches(body: list[ast.stmt], kind: type[ast.stmt]) -> list[ast.stmt]:
     """Return the statements, with those after a branch that ends with a kind of statement in the other branch."""
     for position, statement in enumerate(body):
@@ -392,12 +397,8 @@ def _with_rest_in_branches(body: list[ast.stmt], kind: type[ast.stmt]) -> list[a
             branches = [
                 part if _closes(part, kind) else [*part, *rest] for part in (statement.body, statement.orelse)
             ]
-            new = ast.If(
-                test=statement.test,
-                body=_with_rest_in_branches(branches[0], kind) or [ast.Pass()],
-                orelse=_with_rest_in_branches(branches[1], kind),
-            )
-            return [*body[:position], ast.copy_location(new, statement)]
+            new = _with_branches(statement, *(_with_rest_in_branches(part, kind) for part in branches))
+            return [*body[:position], new]
     return body
 
 
@@ -405,12 +406,8 @@ def _with_return_everywhere(body: list[ast.stmt]) -> list[ast.stmt]:
     """Return the statements with a return at the end of every path."""
     if body and isinstance(body[-1], ast.If):
         last = body[-1]
-        new = ast.If(
-            test=last.test,
-            body=_with_return_everywhere(last.body),
-            orelse=_with_return_everywhere(last.orelse),
-        )
-        return [*body[:-1], ast.copy_location(new, last)]
+        branches = map(_with_return_everywhere, (last.body, last.orelse))
+        return [*body[:-1], _with_branches(last, *branches)]
     if _closes(body, ast.Return):
         return body
     return [*body, ast.Return(ast.Constant(None))]
@@ -422,15 +419,11 @@ def _returns_as_assignments(body: list[ast.stmt]) -> list[ast.stmt]:
     for statement in body:
         if isinstance(statement, ast.Return):
             value = statement.value if statement.value is not None else ast.Constant(None)
-            new: ast.stmt = ast.Assign(targets=[ast.Name(id=_RESULT, ctx=ast.Store())], value=value)
+            new = ast.Assign(targets=[ast.Name(id=_RESULT, ctx=ast.Store())], value=value)
             statements.append(ast.copy_location(new, statement) if hasattr(statement, "lineno") else new)
         elif isinstance(statement, ast.If):
-            new = ast.If(
-                test=statement.test,
-                body=_returns_as_assignments(statement.body),
-                orelse=_returns_as_assignments(statement.orelse),
-            )
-            statements.append(ast.copy_location(new, statement))
+            branches = map(_returns_as_assignments, (statement.body, statement.orelse))
+            statements.append(_with_branches(statement, *branches))
         else:
             statements.append(statement)
     return statements
@@ -441,12 +434,8 @@ def _without(kind: type[ast.stmt], body: list[ast.stmt]) -> list[ast.stmt]:
     statements: list[ast.stmt] = []
     for statement in body:
         if isinstance(statement, ast.If):
-            new = ast.If(
-                test=statement.test,
-                body=_without(kind, statement.body) or [ast.Pass()],
-                orelse=_without(kind, statement.orelse),
-            )
-            statements.append(ast.copy_location(new, statement))
+            branches = (_without(kind, part) for part in (statement.body, statement.orelse))
+            statements.append(_with_branches(statement, *branches))
         elif not isinstance(statement, kind):
             statements.append(statement)
     return statements

@@ -22,7 +22,7 @@ from ..core.whole_file import replacing
 from ..errors import ParameterError, StateError, described_type
 from . import dtypes
 from .expressions import NewAxis
-from .raised import as_dali_raises
+from .raised import as_dali_raises, dali_error
 
 __all__ = ["FUNCTIONS", "Origin", "SerializedPipeline", "recorded", "set_origin"]
 
@@ -250,12 +250,9 @@ class SerializedPipeline:
             OSError: the file cannot be written.
         """
         if define_graph is not None and not callable(define_graph):
-            with as_dali_raises:
-                raise ParameterError(
-                    f"the argument `define_graph` is {define_graph!r}",
-                    source="serialize",
-                    allowed="a callable",
-                )
+            raise dali_error(
+                f"the argument `define_graph` is {define_graph!r}", source="serialize", allowed="a callable"
+            )
         if not self._declared:
             with self:
                 self.set_outputs((define_graph or self.define_graph)())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Seq
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ..errors import ParameterError
+from ..readers.tfrecord import Feature
 
 __all__ = ["Feature", "FixedLenFeature", "VarLenFeature", "float32", "int64", "string"]
 
@@ -14,22 +15,6 @@ string: Final = 1
 float32: Final = 2
 
 _NAMES: Final = ("int64", "string", "float32")
-
-
-class Feature(NamedTuple):
-    """A feature of records.
-
-    Attributes:
-        kind: ``"int64"``, ``"string"`` or ``"float32"``.
-        shape: shape of the values; of one element of the first axis if the length varies.
-        default: value of records without the feature.
-        varies: whether records differ in the number of values.
-    """
-
-    kind: str
-    shape: tuple[int, ...]
-    default: Any
-    varies: bool
 
 
 def FixedLenFeature(shape: Seq[int], dtype: int, default_value: Any = None) -> Feature:  # noqa: N802  DALI's name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import sys
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from scipy import stats
 
 from seqpipe.dali import fn, types
-from seqpipe.errors import ParameterError, SourceError, UnreadableSourceError
+from seqpipe.errors import BackendError, ParameterError, SourceError, UnreadableSourceError
 from seqpipe.video.reader import VideoReader
 from tests.dali.conftest import array, one, run
 from tests.support.datasets import files
@@ -275,3 +277,50 @@ def test_regions_of_arrays_are_read(tmp_path, options, cut):
     np.save(tmp_path / "a.npy", array)
     ((_, values, _),) = one(lambda: fn.readers.numpy(files=[str(tmp_path / "a.npy")], **options))
     assert np.array_equal(values, cut(array))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_functions_that_numba_compiles(monkeypatch, whole):
+    """They write into their first arguments, whose shapes another function sets; here they are not compiled."""
+    compiled = []
+    numba = SimpleNamespace(njit=lambda function: compiled.append(function) or function)
+    monkeypatch.setitem(sys.modules, "numba", numba)
+
+    def shapes(made, given):
+        for target, shape in zip(made[0], given[0], strict=True):
+            target[:] = shape[::-1]
+
+    def turn(out, given):
+        for target, part in zip(out, given, strict=True) if whole else [(out, given)]:
+            target[:] = part.T * 2
+
+    options = {
+        "run_fn": turn,
+        "setup_fn": shapes,
+        "batch_processing": whole,
+        "outs_ndim": [2],
+        "ins_ndim": [2],
+    }
+    kinds = {"in_types": [types.UINT8], "out_types": [types.FLOAT]}
+    given = np.arange(6, dtype=np.uint8).reshape(2, 3)
+
+    def called(**changed):
+        x = array(given, np.uint8)
+        return one(lambda: fn.experimental.numba_function(x, **{**options, **kinds, **changed}))
+
+    assert called() == [("FLOAT", (given.T * 2).tolist(), "")]
+    assert called(setup_fn=None, run_fn=lambda *_: None)[0][0] == "FLOAT"
+    assert compiled[0] is turn
+    for changed, said in (
+        ({"ins_ndim": [2, 2]}, "in_types has 1 elements, and ins_ndim 2; allowed: as many"),
+        (
+            {"in_types": [types.FLOAT]},
+            r"input 0 has uint8 samples of 2 axes; allowed: float32 of 2 \(in_types",
+        ),
+        ({"device": "gpu"}, "device='gpu' is not available"),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            called(**changed)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(BackendError, match="Numba is not installed"):
+        called()

@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
 from seqpipe.dali import fn
-from seqpipe.dali.operators.segmentation import object_boxes
 from seqpipe.errors import ParameterError
+from seqpipe.ops.labels.objects import object_boxes
 from tests.dali.conftest import run
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...errors import ParameterError
+from ...ops.policies.published import MagnitudeRange
 from .. import fn, types
 from .core import Augmentation, augmentation
 
@@ -31,6 +33,7 @@ __all__ = [
     "solarize",
     "solarize_add",
     "solarize_add_shift",
+    "suite",
     "translate_x",
     "translate_x_no_shape",
     "translate_y",
@@ -253,3 +256,35 @@ solarize = Augmentation(_solarized, (256, 0), param_device="auto", name="solariz
 solarize_add = Augmentation(
     _with_added, (0, 110), mag_to_param=solarize_add_shift, param_device="auto", name="solarize_add"
 )
+
+
+def suite(
+    ranges: Mapping[str, MagnitudeRange],
+    use_shape: bool,
+    default_abs: float,
+    default_rel: float,
+    max_translate_abs: Any = None,
+    max_translate_rel: Any = None,
+) -> list[Augmentation]:
+    """Return DALI's augmentations with the published magnitudes, by their names.
+
+    Args:
+        ranges: the magnitudes of each step.
+        use_shape: whether translations are shares of the image's sides; for the other arguments see
+            :func:`translations`.
+        default_abs: largest translation in pixels by default.
+        default_rel: largest translation as a share by default.
+        max_translate_abs: largest translation in pixels.
+        max_translate_rel: largest translation as a share.
+    """
+    made = translations(use_shape, default_abs, default_rel, max_translate_abs, max_translate_rel)
+    for name, (first, last, signed) in ranges.items():
+        one: Augmentation = globals()[name]
+        if name.startswith("translate"):
+            continue
+        if one.mag_range is None:
+            made.append(one)
+            continue
+        full = 256 if name == "solarize" else 1
+        made.append(one.augmentation((first * full, last * full), signed))
+    return made

@@ -11,9 +11,8 @@ from ...errors import ParameterError
 from ...ops.policies.published import AUTO, AUTO_BINS, FOUND
 from .. import conditions, fn, types
 from ..data_node import DataNode
-from .augmentations import identity
-from .core import Policy, applied, forbid_unused_kwargs, signed_bin
-from .policies import policy, suite
+from .augmentations import identity, suite
+from .core import Policy, forbid_unused_kwargs, policy, select, signed_bin
 
 __all__ = [
     "apply_auto_augment",
@@ -34,7 +33,7 @@ def auto_augment(data: Any, policy_name: str = "image_net", shape: Any = None, *
     Args:
         data: uint8 images ``HWC`` or sequences ``FHWC``.
         policy_name: "image_net", "reduced_cifar10" or "svhn".
-        shape: as in :func:`seqpipe.dali.auto_aug.policies.policy`; likewise ``options``.
+        shape: as in :func:`seqpipe.dali.auto_aug.core.policy`; likewise ``options``.
         options: ``fill_value``, ``interp_type``, ``max_translate_abs``, ``max_translate_rel``, ``seed``.
 
     Raises:
@@ -86,9 +85,8 @@ def apply_auto_augment(policy: Policy, data: Any, seed: int | None = None, **opt
     if any(one.randomly_negate for one in policy.augmentations.values()):
         bin_of = signed_bin(bin_of, seed=seed, shape=(steps,))
     for n in range(steps):
-        step = partial(
-            applied, own[n] or [identity], data, number[n], bin_of[n], policy.num_magnitude_bins, options
-        )
+        options_of_bin = {"magnitude_bin": bin_of[n], "num_magnitude_bins": policy.num_magnitude_bins}
+        step = partial(select, own[n] or [identity], number[n], data, **options_of_bin, **options)
         data = conditions.selected(drawn[n] < chance[n], step, partial(identity, data))
     return data
 
@@ -96,7 +94,7 @@ def apply_auto_augment(policy: Policy, data: Any, seed: int | None = None, **opt
 def _published(
     found: str, use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> Policy:
-    """Return a published policy; see :func:`seqpipe.dali.auto_aug.policies.suite`."""
+    """Return a published policy; see :func:`seqpipe.dali.auto_aug.augmentations.suite`."""
     named = {one.name: one for one in suite(AUTO, use_shape, 250, 1.0, max_translate_abs, max_translate_rel)}
 
     def step(name: str, probability: float, number: int) -> tuple[Any, float, int | None]:
@@ -108,7 +106,7 @@ def _published(
 
 get_image_net_policy = partial(_published, "imagenet")
 """The policy for ImageNet that torchvision publishes; arguments are those of
-:func:`seqpipe.dali.auto_aug.policies.suite`."""
+:func:`seqpipe.dali.auto_aug.augmentations.suite`."""
 get_reduced_image_net_policy = partial(_published, "imagenet")
 """The same; translations are not among its steps."""
 get_reduced_cifar10_policy = partial(_published, "cifar10")

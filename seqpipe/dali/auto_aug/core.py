@@ -12,21 +12,22 @@ import numpy as np
 
 from ...errors import ParameterError
 from .. import conditions, fn, types
+from ..call import call_operator, native
 from ..data_node import DataNode
+from ..declared import DaliCall, Row
 
 __all__ = [
     "Augmentation",
     "Policy",
     "SignedBin",
-    "applied",
     "augmentation",
+    "check_counts",
     "forbid_unused_kwargs",
+    "policy",
     "select",
     "signed_bin",
 ]
 
-_KEPT: Final[Any] = object()
-"""Stands for a setting that is not changed."""
 _SETTINGS: Final = ("mag_range", "randomly_negate", "mag_to_param", "param_device", "name")
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -120,21 +121,10 @@ class Augmentation:
         settings = ", ".join(f"{key}={getattr(self, key)!r}" for key in _SETTINGS)
         return f"Augmentation({self.op!r}, {settings})"
 
-    def augmentation(
-        self,
-        mag_range: Any = _KEPT,
-        randomly_negate: Any = _KEPT,
-        mag_to_param: Any = _KEPT,
-        param_device: Any = _KEPT,
-        name: Any = _KEPT,
-        augmentation_cls: Any = None,
-    ) -> Augmentation:
-        """Return the augmentation with other settings; None stands for a setting's default."""
-        changed = (mag_range, randomly_negate, mag_to_param, param_device, name)
-        settings = {
-            key: getattr(self, key) if value is _KEPT else value
-            for key, value in zip(_SETTINGS, changed, strict=True)
-        }
+    def augmentation(self, *changed: Any, augmentation_cls: Any = None, **named: Any) -> Augmentation:
+        """Return the augmentation with other settings, in the order of the constructor; None is a setting's default."""
+        settings = {key: getattr(self, key) for key in _SETTINGS}
+        settings |= {**dict(zip(_SETTINGS, changed, strict=False)), **named}
         made: Augmentation = (augmentation_cls or type(self))(self.op, **settings)
         return made
 
@@ -409,10 +399,53 @@ def _numbered(sub_policies: Any) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple((renamed[one], p, m) for one, p, m in sub_policy) for sub_policy in sub_policies)
 
 
-def applied(
-    augmentations: Seq[Augmentation], data: Any, index: Any, magnitude_bin: Any, count: int, options: Any
-) -> Any:
-    """Apply to each sample the augmentation that an index names."""
-    return select(
-        augmentations, index, data, magnitude_bin=magnitude_bin, num_magnitude_bins=count, **options
+def policy(
+    name: str,
+    data: Any,
+    *,
+    shape: Any = None,
+    fill_value: float | None = 128,
+    max_translate_rel: float | None = None,
+    **options: Any,
+) -> DataNode:
+    """Return the node of one of seqpipe's policies.
+
+    Args:
+        name: name of the operator.
+        data: uint8 images ``HWC`` or sequences ``FHWC``.
+        shape: shape of the images; required with ``max_translate_rel``, and otherwise without effect.
+        fill_value: value of pixels outside of the image; None repeats its edge.
+        max_translate_rel: maximum translation as a share of the sides.
+        options: further arguments of the operator: ``interp_type``, ``max_translate_abs`` in pixels, ``seed``, and
+            those of one policy alone.
+
+    Raises:
+        ParameterError: an argument is unknown or not valid.
+    """
+    if shape is None and max_translate_rel is not None:
+        raise ParameterError("max_translate_rel without a shape", source=name, allowed="shape=images.shape()")
+
+    def build(call: DaliCall) -> Any:
+        return native(call, fill_value=fill_value)
+
+    node: DataNode = call_operator(
+        Row(name, build=build), (data,), {"max_translate_rel": max_translate_rel, **options}
     )
+    return node
+
+
+def check_counts(call: str, num_magnitude_bins: Any, n: Any = 1, m: Any = 0) -> None:
+    """Check the number of magnitudes, that of augmentations of a sample, and the bin of their magnitude.
+
+    Raises:
+        ParameterError: one is not valid.
+    """
+    fact = ""
+    if not isinstance(n, int) or n < 0:
+        fact = f"the number of operations to apply `n` must be a non-negative integer, got {n}"
+    elif not isinstance(num_magnitude_bins, int) or num_magnitude_bins < 1:
+        fact = f"the `num_magnitude_bins` must be a positive integer, got {num_magnitude_bins}"
+    elif not isinstance(m, int) or not 0 <= m < num_magnitude_bins:
+        fact = f"the magnitude bin `m` must be an integer from `[0, {num_magnitude_bins - 1}]` range. Got {m}"
+    if fact:
+        raise ParameterError(fact, source=call)

@@ -10,8 +10,8 @@ from ...errors import ParameterError
 from ...ops.policies.published import NARROW, MagnitudeRange
 from .. import fn, types
 from ..data_node import DataNode
-from .core import Augmentation, applied, forbid_unused_kwargs, signed_bin
-from .policies import check_counts, policy, suite
+from .augmentations import suite
+from .core import Augmentation, check_counts, forbid_unused_kwargs, policy, select, signed_bin
 
 __all__ = [
     "apply_rand_augment",
@@ -31,7 +31,7 @@ def rand_augment(
         n: number of operations.
         m: their magnitude, from 0 to ``num_magnitude_bins - 1``.
         num_magnitude_bins: number of magnitudes.
-        shape: as in :func:`seqpipe.dali.auto_aug.policies.policy`; likewise ``options``.
+        shape: as in :func:`seqpipe.dali.auto_aug.core.policy`; likewise ``options``.
         options: ``fill_value``, ``interp_type``, ``max_translate_abs``, ``max_translate_rel``, ``seed``,
             ``excluded``, names of operations to leave out, and ``monotonic_mag``, which must be True.
 
@@ -91,7 +91,8 @@ def apply_rand_augment(
     bins: Any = signed_bin(m, seed=seed, shape=(n,)) if signs else m
     for step in range(n):
         chosen = bins[step] if signs else bins
-        data = applied(augmentations, data, index[step], chosen, num_magnitude_bins, options)
+        bins_of_step = {"magnitude_bin": chosen, "num_magnitude_bins": num_magnitude_bins}
+        data = select(augmentations, index[step], data, **bins_of_step, **options)
     return data
 
 
@@ -108,5 +109,5 @@ def get_rand_augment_non_monotonic_suite(
 def get_rand_augment_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[Augmentation]:
-    """Return the augmentations of RandAugment; see :func:`seqpipe.dali.auto_aug.policies.suite`."""
+    """Return the augmentations of RandAugment; see :func:`seqpipe.dali.auto_aug.augmentations.suite`."""
     return suite(NARROW, use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel)

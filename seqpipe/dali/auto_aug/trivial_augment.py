@@ -9,8 +9,8 @@ from ...errors import ParameterError
 from ...ops.policies.published import WIDE
 from .. import fn, types
 from ..data_node import DataNode
-from .core import Augmentation, applied, forbid_unused_kwargs, signed_bin
-from .policies import check_counts, policy, suite
+from .augmentations import suite
+from .core import Augmentation, check_counts, forbid_unused_kwargs, policy, select, signed_bin
 
 __all__ = ["apply_trivial_augment", "get_trivial_augment_wide_suite", "trivial_augment_wide"]
 
@@ -23,7 +23,7 @@ def trivial_augment_wide(
     Args:
         data: uint8 images ``HWC`` or sequences ``FHWC``.
         num_magnitude_bins: number of magnitudes.
-        shape: as in :func:`seqpipe.dali.auto_aug.policies.policy`; likewise ``options``.
+        shape: as in :func:`seqpipe.dali.auto_aug.core.policy`; likewise ``options``.
         options: ``fill_value``, ``interp_type``, ``max_translate_abs``, ``max_translate_rel``, ``seed``, and
             ``excluded``, names of operations to leave out.
 
@@ -64,11 +64,13 @@ def apply_trivial_augment(
     )
     if any(one.randomly_negate for one in augmentations):
         bins = signed_bin(bins, seed=seed)
-    return applied(augmentations, data, index, bins, num_magnitude_bins, options)
+    return select(
+        augmentations, index, data, magnitude_bin=bins, num_magnitude_bins=num_magnitude_bins, **options
+    )
 
 
 def get_trivial_augment_wide_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[Augmentation]:
-    """Return the augmentations of TrivialAugment; see :func:`seqpipe.dali.auto_aug.policies.suite`."""
+    """Return the augmentations of TrivialAugment; see :func:`seqpipe.dali.auto_aug.augmentations.suite`."""
     return suite(WIDE, use_shape, 32, 1.0, max_translate_abs, max_translate_rel)

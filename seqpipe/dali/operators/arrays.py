@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,192 +13,129 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
-from ..call import DaliCall, check_known, plain
-from ..data_node import Constant, DataNode, node_of, outputs_of
-from ..dtypes import converted, dtype_name
+from ..call import check_known, plain
+from ..data_node import Constant, DataNode, node_of
+from ..declared import DaliCall, Kind, operator
+from ..dtypes import converted
 from ..sources.mapped import views
 from ..value import Value
 
-__all__ = [
-    "axes_of",
-    "cast",
-    "cast_like",
-    "constant",
-    "copy",
-    "element_extract",
-    "expand_dims",
-    "full",
-    "full_like",
-    "get_property",
-    "joined",
-    "lookup_table",
-    "one_hot",
-    "pad",
-    "per_frame",
-    "permute_batch",
-    "reduction",
-    "reinterpret",
-    "sequence_rearrange",
-    "shapes",
-    "squeeze",
-    "transpose",
-]
+__all__ = ["axes_of"]
 
 
-def cast(call: DaliCall) -> DataNode:
+@operator("cast")
+def _cast(call: DaliCall, *, dtype: Kind) -> DataNode:
     """``fn.cast``: halves are rounded away from zero."""
-    kind = dtype_name(call.take("dtype"))
-    call.done()
-    return call.each(lambda part: converted(part, kind), summary=kind)
+    return call.each(partial(converted, kind=dtype))
 
 
-def cast_like(call: DaliCall) -> DataNode:
-    """``fn.cast_like``."""
-    call.done()
-    return call.node(lambda v, _: v[0].each(lambda part: converted(part, v[1].dtype.name)))
+@operator("cast_like")
+def _cast_like(call: DaliCall) -> DataNode:
+    return call.node(lambda v, _: v[0].each(partial(converted, kind=v[1].dtype.name)))
 
 
-def copy(call: DaliCall) -> DataNode:
-    """``fn.copy``."""
-    call.done()
+@operator("copy")
+def _copy(call: DaliCall) -> DataNode:
     return call.each(lambda part: part.copy())
 
 
-def shapes(call: DaliCall) -> DataNode:
-    """``fn.shapes``: int64."""
-    kind = call.take("dtype")
-    call.done()
-    return call.input().shape(dtype=kind)
+@operator("shapes")
+def _shapes(call: DaliCall, *, dtype: Any = None) -> DataNode:
+    return call.input().shape(dtype=dtype)
 
 
-def get_property(call: DaliCall) -> DataNode:
-    """``fn.get_property``: the source or the layout of each sample, as bytes."""
-    key = call.take("key")
-    call.done()
+@operator("get_property")
+def _get_property(call: DaliCall, *, key: Any = None) -> DataNode:
     return call.input().property(key)
 
 
-def constant(call: DaliCall) -> DataNode:
-    """``fn.constant``."""
-    integers, floats = call.take("idata"), call.take("fdata")
-    shape, kind, layout = call.take("shape"), call.take("dtype"), call.take("layout", "")
-    call.done()
-    data = integers if integers is not None else floats
+@operator("constant")
+def _constant(
+    call: DaliCall,
+    *,
+    idata: Any = None,
+    fdata: Any = None,
+    shape: Any = None,
+    dtype: Kind = None,
+    layout: Any = "",
+) -> DataNode:
+    data = idata if idata is not None else fdata
     if data is None:
         raise call.wrong("neither idata nor fdata is given")
-    array = np.asarray(
-        data, dtype_name(kind) if kind is not None else "int32" if integers is not None else "float32"
-    )
+    array = np.asarray(data, dtype or ("int32" if idata is not None else "float32"))
     if shape is None:  # as in DALI, a scalar becomes an array of one axis
         array = np.atleast_1d(array)
-    if shape is not None:
+    else:
         wanted = tuple(np.atleast_1d(shape).tolist())
         array = array.reshape(wanted) if array.size > 1 else np.broadcast_to(array.reshape(-1)[0], wanted)
     return Constant(array, array.dtype, layout=layout, device=call.device)  # type: ignore[no-any-return]
 
 
-def full(value: float | None) -> Callable[[DaliCall], DataNode]:
-    """``fn.zeros``, ``fn.ones`` and ``fn.full``."""
+@operator("full", "ones", "zeros")
+def _full(
+    call: DaliCall, *, shape: Any = (), dtype: Kind = None, layout: Any = "", fill_value: Any = None
+) -> DataNode:
+    fixed = {"ones": 1, "zeros": 0}.get(call.row.name)
+    if fixed is not None and fill_value is not None:
+        raise call.wrong("there is no argument 'fill_value'")
+    level = fill_value if fixed is None else fixed
+    if level is None:
+        level = call.input()
+    elif not isinstance(level, DataNode):
+        level = node_of(np.asarray(level, dtype or (None if fixed is None else "int32")))
+    by_sample = isinstance(shape, DataNode)
+    sides: Any = () if by_sample else tuple(np.atleast_1d(shape).astype(int).tolist())
 
-    def build(call: DaliCall) -> DataNode:
-        shape, kind, layout = call.take("shape", ()), call.take("dtype"), call.take("layout", "")
-        level_of_all = call.take("fill_value") if value is None else value
-        call.done()
-        if level_of_all is None:
-            level = call.input()
-        elif isinstance(level_of_all, DataNode):
-            level = level_of_all
-        else:
-            default = None if value is None else "int32"
-            level = node_of(
-                np.asarray(level_of_all, None if kind is None is default else dtype_name(kind or default))
+    def compute(values: list[Value], _: Run) -> Value:
+        wanted = [tuple(map(int, one)) for one in values[1]] if by_sample else [sides] * len(values[0])
+        parts = [np.broadcast_to(a, s).copy() for a, s in zip(values[0], wanted, strict=True)]
+        if layout and len(layout) != parts[0].ndim:
+            raise call.fault(
+                f"Layout {layout!r} has {len(layout)} dimensions but output shape has {parts[0].ndim}"
             )
-        nodes = [level, *([shape] if isinstance(shape, DataNode) else [])]
-        fixed = None if len(nodes) > 1 else tuple(np.atleast_1d(shape).astype(int).tolist())
+        result = Value.of(parts, layout)
+        return result if dtype is None else result.each(partial(converted, kind=dtype))
 
-        def compute(values: list[Value], _: Run) -> Value:
-            sizes = [fixed] * len(values[0]) if fixed is not None else [tuple(map(int, s)) for s in values[1]]
-            parts = [np.broadcast_to(a, s).copy() for a, s in zip(values[0], sizes, strict=True)]
-            if layout and len(layout) != parts[0].ndim:
-                raise ParameterError(
-                    f"Layout {layout!r} has {len(layout)} dimensions but output shape has {parts[0].ndim}",
-                    source=f"fn.{call.row.name}",
-                )
-            result = Value.of(parts, layout)
-            return result if kind is None else result.each(lambda part: converted(part, kind))
-
-        return call.node(compute, inputs=nodes, summary=f"{fixed} {kind}")
-
-    return build
+    return call.node(compute, inputs=[level, *([shape] if by_sample else [])])
 
 
-def full_like(value: float | None) -> Callable[[DaliCall], DataNode]:
-    """``fn.zeros_like``, ``fn.ones_like`` and ``fn.full_like``."""
+@operator("full_like", "ones_like", "zeros_like")
+def _full_like(call: DaliCall, *, dtype: Kind = None) -> DataNode:
+    fixed = {"ones_like": 1, "zeros_like": 0}.get(call.row.name)
 
-    def build(call: DaliCall) -> DataNode:
-        kind = call.take("dtype")
-        call.done()
+    def one(part: Array, *levels: Any) -> Array:
+        xp, level = namespace(part), levels[0] if fixed is None else fixed
+        result = xp.broadcast_to(xp.asarray(level), part.shape).astype(part.dtype)
+        return result if dtype is None else converted(result, dtype)
 
-        def one(part: Array, level: Any) -> Array:
-            result = (
-                namespace(part).broadcast_to(namespace(part).asarray(level), part.shape).astype(part.dtype)
-            )
-            return result if kind is None else converted(result, kind)
-
-        def compute(values: list[Value], _: Run) -> Value:
-            levels = values[1] if value is None else [value] * len(values[0])
-            return Value.of([one(a, b) for a, b in zip(values[0], levels, strict=True)], values[0].layout)
-
-        return call.node(compute, summary=f"{value} {kind}")
-
-    return build
+    return call.by_sample(one)  # type: ignore[no-any-return]
 
 
-def reinterpret(call: DaliCall) -> DataNode:
-    """``fn.reinterpret`` and ``fn.reshape``: another shape, dtype or layout of the same bytes."""
-    shape, layout, kind = call.take("shape"), call.take("layout"), call.take("dtype")
-    relative, places = call.take("rel_shape"), call.take("src_dims")
-    call.done()
-    nodes = list(call.inputs)
-    if isinstance(shape, DataNode):
-        nodes.append(shape.cpu())
+@operator("reinterpret", "reshape")
+def _reinterpret(
+    call: DaliCall,
+    *,
+    shape: Any = None,
+    layout: Any = None,
+    dtype: Kind = None,
+    rel_shape: Any = None,
+    src_dims: Any = None,
+) -> DataNode:
+    """Another shape, dtype or layout of the same bytes."""
+    nodes = [*call.inputs, *([shape.cpu()] if isinstance(shape, DataNode) else [])]
     by_node = len(nodes) > 1
 
     def one(part: Array, wanted: Any) -> Array:
-        array = part if kind is None else part.copy(order="C").view(dtype_name(kind))
-        if relative is not None or places is not None:
-            axes = range(array.ndim) if places is None else places
-            factors = relative if relative is not None else [1.0] * len(axes)
-            if places is None and any(f >= 0 for f in factors[len(axes) :]):
-                raise ParameterError(
-                    f"`rel_shape` has more elements ({len(factors)}) than there are dimensions in the input "
-                    f"({len(axes)})",
-                    source=f"fn.{call.row.name}",
-                    advice="To name the axes, with -1 for a new one, use `src_dims`",
-                )
-            if places is not None and len(places) != len(factors):
-                raise ParameterError(
-                    f"`src_dims` and `rel_shape` have different lengths: {len(places)} vs {len(factors)}",
-                    source=f"fn.{call.row.name}",
-                )
-            if beyond := [axis for axis in axes if axis >= array.ndim]:
-                raise ParameterError(
-                    f"src_dims has {beyond[0]}, which is out of bounds for samples of {array.ndim} axes",
-                    source=f"fn.{call.row.name}",
-                    allowed=f"-1 to {array.ndim - 1}",
-                )
-            axes = [*axes, *[-1] * (len(factors) - len(axes))]
-            wanted = [
-                -1 if f < 0 else 1 if axis < 0 else round(array.shape[axis] * f)
-                for axis, f in zip(axes, factors, strict=False)
-            ]
+        array = part if dtype is None else part.copy(order="C").view(dtype)
+        if rel_shape is not None or src_dims is not None:
+            wanted = _relative_shape(call, array.shape, rel_shape, src_dims)
         if wanted is None:
             return array
         wanted = np.atleast_1d(np.asarray(wanted)).astype(int).tolist()
         try:
             return array.reshape(wanted)
         except ValueError as error:
-            raise ParameterError(_shape_fact(array.shape, wanted), source=f"fn.{call.row.name}") from error
+            raise call.fault(_shape_fact(array.shape, wanted)) from error
 
     def compute(values: list[Value], _: Run) -> Value:
         wanted = values[1].on_host() if by_node else [shape] * len(values[0])
@@ -205,8 +143,30 @@ def reinterpret(call: DaliCall) -> DataNode:
         kept = values[0].layout if parts and parts[0].ndim == values[0].ndim else ""
         return views(parts, kept if layout is None else layout, values[0].sources)
 
-    summary = f"{None if by_node else shape} {layout} {kind} {relative} {places}"
-    return call.node(compute, inputs=nodes, summary=summary)
+    return call.node(compute, inputs=nodes)
+
+
+def _relative_shape(call: DaliCall, shape: tuple[int, ...], relative: Any, places: Any) -> list[int]:
+    """Return a shape by factors of the sides of another one; -1 is the side that follows from the others."""
+    axes = range(len(shape)) if places is None else places
+    factors = relative if relative is not None else [1.0] * len(axes)
+    if places is None and any(f >= 0 for f in factors[len(axes) :]):
+        raise call.fault(
+            f"`rel_shape` has more elements ({len(factors)}) than there are dimensions in the input ({len(axes)})",
+            advice="To name the axes, with -1 for a new one, use `src_dims`",
+        )
+    if places is not None and len(places) != len(factors):
+        raise call.fault(
+            f"`src_dims` and `rel_shape` have different lengths: {len(places)} vs {len(factors)}"
+        )
+    if beyond := [axis for axis in axes if axis >= len(shape)]:
+        raise call.fault(
+            f"src_dims has {beyond[0]}, which is out of bounds for samples of {len(shape)} axes",
+            allowed=f"-1 to {len(shape) - 1}",
+        )
+    axes = [*axes, *[-1] * (len(factors) - len(axes))]
+    pairs = zip(axes, factors, strict=False)
+    return [-1 if f < 0 else 1 if axis < 0 else round(shape[axis] * f) for axis, f in pairs]
 
 
 def _shape_fact(shape: tuple[int, ...], wanted: Sequence[int]) -> str:
@@ -222,23 +182,24 @@ def _shape_fact(shape: tuple[int, ...], wanted: Sequence[int]) -> str:
     )
 
 
-def transpose(call: DaliCall) -> DataNode:
-    """``fn.transpose``."""
-    perm, keeps, output = call.take("perm"), call.take("transpose_layout", True), call.take("output_layout")
-    call.done()
-
+@operator("transpose")
+def _transpose(
+    call: DaliCall, *, perm: Any = None, transpose_layout: Any = True, output_layout: Any = None
+) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
         order = tuple(range(value.ndim))[::-1] if perm is None else tuple(perm)
-        letters = "".join(value.layout[axis] for axis in order) if value.layout and keeps else value.layout
+        letters = value.layout
+        if letters and transpose_layout:
+            letters = "".join(letters[axis] for axis in order)
         data = (
             value.data.transpose(0, *(axis + 1 for axis in order))
             if value.dense
             else [part.transpose(order) for part in value.data]
         )
-        return value.with_data(data, output if output is not None else letters)
+        return value.with_data(data, output_layout if output_layout is not None else letters)
 
-    return call.node(compute, summary=f"{perm} {output}")
+    return call.node(compute)
 
 
 def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[int, ...]:
@@ -248,8 +209,7 @@ def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[in
         ParameterError: the layout lacks an axis.
     """
     if names is not None:
-        missing = [letter for letter in names if letter not in value.layout]
-        if missing:
+        if missing := [letter for letter in names if letter not in value.layout]:
             raise ParameterError(
                 f"Axis {missing[0]!r} is not present in the input layout {value.layout!r}",
                 source=source,
@@ -266,40 +226,35 @@ def axes_of(value: Value, axes: Any, names: str | None, source: str) -> tuple[in
     return tuple(axis % count for axis in numbers)
 
 
-def squeeze(call: DaliCall) -> DataNode:
-    """``fn.squeeze``."""
-    axes, names = call.take("axes"), call.take("axis_names")
-    call.done()
-    if axes is not None and names is not None:
+@operator("squeeze")
+def _squeeze(call: DaliCall, *, axes: Any = None, axis_names: Any = None) -> DataNode:
+    if axes is not None and axis_names is not None:
         raise call.wrong("Provided both ``axes`` and ``axis_names`` arguments", allowed="one of them")
 
     def compute(values: list[Value], _: Run) -> Value:
         value, parts = values[0], []
-        drop = axes_of(value, axes, names, "fn.squeeze")
+        drop = axes_of(value, axes, axis_names, "fn.squeeze")
         if len(set(drop)) < len(drop):
-            raise ParameterError("Specified at least twice same dimension to remove", source="fn.squeeze")
+            raise call.fault("Specified at least twice same dimension to remove")
         for part in value:
             sides = [side for n, side in enumerate(part.shape) if n not in drop]
             if math.prod(sides) != part.size:
-                raise ParameterError(
+                raise call.fault(
                     f"Requested a shape with {math.prod(sides)} elements but the original shape has {part.size} "
                     "elements",
-                    source="fn.squeeze",
                     advice="Give axes of length 1",
                 )
             parts.append(part.reshape(sides))
         return views(parts, "".join(c for n, c in enumerate(value.layout) if n not in drop), value.sources)
 
-    return call.node(compute, summary=f"{axes} {names}")
+    return call.node(compute)
 
 
-def expand_dims(call: DaliCall) -> DataNode:
-    """``fn.expand_dims``."""
-    axes, names = call.args.pop("axes", None), call.take("new_axis_names", "")
-    call.done()
+@operator("expand_dims")
+def _expand_dims(call: DaliCall, *, axes: Any = None, new_axis_names: Any = "") -> DataNode:
     if isinstance(axes, NativeNode):
         raise call.wrong("axes should not be a 'DataNode'", allowed="whole numbers")
-    places = np.atleast_1d(axes).astype(int).tolist()
+    places, names = np.atleast_1d(axes).astype(int).tolist(), new_axis_names
     if any(place < 0 for place in places):
         raise call.wrong(f"Axis value can't be negative: {axes}")
     if names and len(names) != len(places):
@@ -313,17 +268,11 @@ def expand_dims(call: DaliCall) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
         if names and value.ndim and not value.layout:
-            raise ParameterError(
-                "Specifying ``new_axis_names`` requires an input with a proper layout",
-                source="fn.expand_dims",
-            )
+            raise call.fault("Specifying ``new_axis_names`` requires an input with a proper layout")
         letters, sides = list(value.layout), [list(shape) for shape in value.shapes()]
         for place, letter in order:
             if place > len(sides[0]):
-                raise ParameterError(
-                    "Data has not enough dimensions to add new axes at specified indices",
-                    source="fn.expand_dims",
-                )
+                raise call.fault("Data has not enough dimensions to add new axes at specified indices")
             letters.insert(place, letter)
             for shape in sides:
                 shape.insert(place, 1)
@@ -331,44 +280,44 @@ def expand_dims(call: DaliCall) -> DataNode:
         parts = (part.reshape(shape) for part, shape in zip(value, sides, strict=True))
         return views(parts, known, value.sources)
 
-    return call.node(compute, summary=f"{axes} {names}")
+    return call.node(compute)
 
 
-def joined(stacks: bool) -> Callable[[DaliCall], DataNode]:
-    """``fn.stack`` and ``fn.cat``."""
+@operator("cat", "stack")
+def _joined(call: DaliCall, *, axis: Any = 0, axis_name: Any = None) -> DataNode:
+    stacks = call.row.name == "stack"
 
-    def build(call: DaliCall) -> DataNode:
-        axis, name = call.take("axis", 0), call.take("axis_name")
-        call.done()
+    def compute(values: list[Value], _: Run) -> Value:
+        first = values[0]
+        position, letters = int(axis), first.layout
+        if not stacks and axis_name is not None:
+            (position,) = axes_of(first, None, axis_name, "fn.cat")
+        if stacks:
+            position %= first.ndim + 1
+            known = axis_name is not None and (letters or not first.ndim)
+            letters = letters[:position] + axis_name + letters[position:] if known else ""
+        join = "stack" if stacks else "concatenate"
+        try:
+            parts = [
+                getattr(namespace(row[0]), join)(row, axis=position) for row in zip(*values, strict=True)
+            ]
+        except ValueError as error:
+            raise call.fault(f"samples cannot be joined: {error}") from error
+        return Value.of(parts, letters, first.sources)
 
-        def compute(values: list[Value], _: Run) -> Value:
-            first = values[0]
-            position, letters = int(axis), first.layout
-            if not stacks and name is not None:
-                (position,) = axes_of(first, None, name, "fn.cat")
-            if stacks:
-                position %= first.ndim + 1
-                known = name is not None and (letters or not first.ndim)
-                letters = letters[:position] + name + letters[position:] if known else ""
-            rows = zip(*values, strict=True)
-            try:
-                join: Any = "stack" if stacks else "concatenate"
-                parts = [getattr(namespace(row[0]), join)(row, axis=position) for row in rows]
-            except ValueError as error:
-                raise ParameterError(
-                    f"samples cannot be joined: {error}", source=f"fn.{call.row.name}"
-                ) from error
-            return Value.of(parts, letters, first.sources)
-
-        return call.node(compute, summary=f"{axis} {name}")
-
-    return build
+    return call.node(compute)
 
 
-def reduction(call: DaliCall) -> DataNode:
-    """``fn.reductions.*``."""
-    axes, names = call.take("axes"), call.take("axis_names")
-    keeps = bool(call.take("keep_dims", False))
+@operator(
+    *(
+        f"reductions.{name}"
+        for name in ("max", "mean", "mean_square", "min", "rms", "std_dev", "sum", "variance")
+    ),
+    passes=True,
+)
+def _reduction(
+    call: DaliCall, *, axes: Any = None, axis_names: Any = None, keep_dims: bool = False
+) -> DataNode:
     options = {name: plain(name, value) for name, value in call.args.items() if value is not None}
     cls: Any = REGISTRY[call.row.name]
     check_known(call, *(q.name for q in cls.parameters))
@@ -376,34 +325,41 @@ def reduction(call: DaliCall) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         if not values[0].ndim:  # one number for each sample is its own reduction
             values = [value.each(lambda part: part.reshape(1), "") for value in values]
-        value = values[0]
-        drop = (
-            tuple(range(value.ndim))
-            if axes is None and names is None
-            else axes_of(value, axes, names, cls.name)
-        )
-        reduced, kept_axes = values, keeps
+        value, drop = values[0], tuple(range(values[0].ndim))
+        if axes is not None or axis_names is not None:
+            drop = axes_of(value, axes, axis_names, cls.name)
+        reduced, kept_axes = values, keep_dims
         if not drop:  # each value is reduced by itself
             drop, kept_axes = (value.ndim,), False
             reduced = [one.with_data([part[..., None] for part in one]) for one in values]
         op = cls(axes=drop, keep_dims=kept_axes, **options)
-        letters = value.layout if keeps else "".join(c for n, c in enumerate(value.layout) if n not in drop)
+        letters = "".join(c for n, c in enumerate(value.layout) if keep_dims or n not in drop)
         parts = [op(part, *more) for part, *more in zip(*reduced, strict=True)]
         return Value.of(
             [np.asarray(one) if np.isscalar(one) else one for one in parts], letters, value.sources
         )
 
-    return call.node(compute, summary=f"{axes} {names} {keeps} {options}")
+    return call.node(compute, summary=f"{options}")
 
 
-def one_hot(call: DaliCall) -> DataNode:
-    """``fn.one_hot``."""
-    kind = dtype_name(call.take("dtype", "float32"))
-    axis, name = call.take("axis", -1), call.take("axis_name")
-    count, on, off = call.take("num_classes", 0), call.take("on_value", 1.0), call.take("off_value", 0.0)
-    call.done()
+@operator("one_hot")
+def _one_hot(
+    call: DaliCall,
+    *,
+    dtype: Kind = "float32",
+    axis: Any = -1,
+    axis_name: Any = None,
+    num_classes: Any = 0,
+    on_value: Any = 1.0,
+    off_value: Any = 0.0,
+) -> DataNode:
     op: Any = REGISTRY["one_hot"](
-        num_classes=count, axis=axis, on_value=on, off_value=off, dtype=kind, axis_name=name
+        num_classes=num_classes,
+        axis=axis,
+        on_value=on_value,
+        off_value=off_value,
+        dtype=dtype,
+        axis_name=axis_name,
     )
 
     def one(part: Array) -> Array:
@@ -417,28 +373,25 @@ def one_hot(call: DaliCall) -> DataNode:
             labels = labels.each(lambda part: part.reshape(()), "")
         return labels.each(one, "")
 
-    return call.node(compute, summary=f"{count} {axis} {on} {off} {kind}")
+    return call.node(compute)
 
 
-def permute_batch(call: DaliCall) -> DataNode:
-    """``fn.permute_batch``."""
-    indices = call.take("indices")
-    call.done()
-    if isinstance(indices, DataNode):
-        return call.node(lambda v, _: _picked(v[0], v[1].on_host().stacked().reshape(-1)), indices)
-    return call.node(lambda v, _: _picked(v[0], np.asarray(indices)), summary=str(indices))
+@operator("permute_batch")
+def _permute_batch(call: DaliCall, *, indices: Any = None) -> DataNode:
+    nodes = [indices] if isinstance(indices, DataNode) else []
+
+    def compute(values: list[Value], _: Run) -> Value:
+        value = values[0]
+        places = np.ravel(values[1].on_host().stacked() if nodes else indices).astype(int).tolist()
+        data = value.data[places] if value.dense else [value.data[n] for n in places]
+        return Value(data, value.layout, tuple(value.sources[n] for n in places) if value.sources else ())
+
+    return call.node(compute, *nodes)
 
 
-def _picked(value: Value, places: Any) -> Value:
-    data = value.data[list(map(int, places))] if value.dense else [value.data[int(n)] for n in places]
-    sources = tuple(value.sources[int(n)] for n in places) if value.sources else ()
-    return Value(data, value.layout, sources)
-
-
-def per_frame(call: DaliCall) -> DataNode:
+@operator("per_frame")
+def _per_frame(call: DaliCall, *, replace: Any = False) -> DataNode:
     """``fn.per_frame``: a parameter with one number for each frame."""
-    replace = call.take("replace", False)
-    call.done()
 
     def compute(values: list[Value], _: Run) -> Value:
         value, fact = values[0], ""
@@ -450,39 +403,31 @@ def per_frame(call: DaliCall) -> DataNode:
                 f"{value.layout!r}"
             )
         if fact:
-            raise ParameterError(fact, source="fn.per_frame", advice="replace=True sets the first letter")
+            raise call.fault(fact, advice="replace=True sets the first letter")
         letters = "F" + (value.layout[1:] if value.layout else "*" * (value.ndim - 1))
         return Value(value.data, letters, value.sources, by_frame=True)
 
     return call.node(compute)
 
 
-def pad(call: DaliCall) -> DataNode:
+@operator("pad", each={"shape": -1, "align": 1, "fill_value": 0})
+def _pad(call: DaliCall, *, axes: Any = None, axis_names: Any = None) -> DataNode:
     """``fn.pad``: to a shape, to multiples of it, or to the largest shape of the batch; all may differ by sample."""
-    axes, names = call.take("axes"), call.take("axis_names")
-    settings = [call.take("shape", -1), call.take("align", 1), call.take("fill_value", 0)]
-    call.done()
-    by_sample = isinstance(axes, DataNode)
-    if by_sample:
-        settings.append(axes)
+    nodes = [axes.cpu()] if isinstance(axes, DataNode) else []
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
-        every = tuple(range(value.ndim))
-
-        def places_of(numbers: Any) -> tuple[int, ...]:
-            if names is None and (numbers is None or not np.size(numbers)):
-                return every
-            return axes_of(value, numbers, names, "fn.pad")
-
         largest = np.array(value.shapes()).reshape(len(value), -1).max(axis=0).tolist()
 
-        def padded(part: Array, shape: Any, align: Any, fill: Any, numbers: Any = None) -> Array:
-            places = places_of(numbers if by_sample else axes)
+        def padded(part: Array, shape: Any, align: Any, fill: Any, numbers: Any = axes) -> Array:
+            every = axis_names is None and (numbers is None or not np.size(numbers))
+            places = axes_of(
+                value, range(value.ndim) if every else numbers, None if every else axis_names, "fn.pad"
+            )
             widths = [(0, 0)] * part.ndim
             sides, steps = (np.broadcast_to(one.reshape(-1), len(places)) for one in (shape, align))
             if (steps <= 0).any():
-                raise ParameterError("Values of `align` argument must be positive", source="fn.pad")
+                raise call.fault("Values of `align` argument must be positive")
             for axis, side, step in zip(places, sides.tolist(), steps.tolist(), strict=True):
                 length = max(part.shape[axis], int(largest[axis] if side < 0 else side))
                 widths[axis] = (0, -(-length // int(step)) * int(step) - part.shape[axis])
@@ -490,13 +435,13 @@ def pad(call: DaliCall) -> DataNode:
 
         return Value.of([padded(*row) for row in zip(*values, strict=True)], value.layout, value.sources)
 
-    return call.node(compute, *(node_of(one).cpu() for one in settings), summary=f"{axes} {names}")
+    return call.node(compute, *nodes)
 
 
-def element_extract(call: DaliCall) -> Any:
+@operator("element_extract")
+def _element_extract(call: DaliCall, *, element_map: Any = None) -> Any:
     """``fn.element_extract``: one output for each element."""
-    elements = np.atleast_1d(call.take("element_map")).astype(int).tolist()
-    call.done()
+    elements = np.atleast_1d(element_map).astype(int).tolist()
     if (least := min(elements, default=0)) < 0:
         raise call.wrong(f"Negative indices in `element_map` are not allowed, found: {least}")
 
@@ -513,34 +458,30 @@ def element_extract(call: DaliCall) -> Any:
                 f"`{shortest}`"
             )
         if fact:
-            raise ParameterError(fact, source="fn.element_extract")
-        letters = value.layout[1:]
-        if value.dense:
-            return tuple(value.with_data(value.data[:, index], letters) for index in elements)
-        return tuple(value.with_data([part[index] for part in value], letters) for index in elements)
+            raise call.fault(fact)
+        every = [value.data[:, n] if value.dense else [part[n] for part in value] for n in elements]
+        return tuple(value.with_data(data, value.layout[1:]) for data in every)
 
-    result = outputs_of(call.node(compute, summary=str(elements)), len(elements))
+    result = call.outputs(compute, len(elements))
     return result[0] if len(result) == 1 else result
 
 
-def sequence_rearrange(call: DaliCall) -> DataNode:
+@operator("sequence_rearrange")
+def _sequence_rearrange(call: DaliCall, *, new_order: Any = None) -> DataNode:
     """``fn.sequence_rearrange``: frames in an order, for all samples or, as a node, for each."""
-    order = call.take("new_order")
-    call.done()
-    each = isinstance(order, NativeNode)
-    if not each and not np.size(order):
+    each = isinstance(new_order, NativeNode)
+    if not each and not np.size(new_order):
         raise call.wrong("Empty result sequences are not allowed")
 
     def compute(values: list[Value], _: Run) -> Value:
         value, parts = values[0], []
         if value.layout and value.layout[0] != "F":
-            raise ParameterError(
+            raise call.fault(
                 "Expected sequence as the input, where outermost dimension represents frames dimension `F`, got data "
-                f'with layout = "{value.layout}"',
-                source="fn.sequence_rearrange",
+                f'with layout = "{value.layout}"'
             )
         for n, part in enumerate(value):
-            frames, fact = np.asarray(values[1].on_host()[n] if each else order), ""
+            frames, fact = np.asarray(values[1].on_host()[n] if each else new_order), ""
             wrong = [k for k, one in enumerate(frames.ravel()) if not 0 <= one < len(part)]
             if frames.ndim != 1:
                 fact = f"Input with dimension {frames.ndim} cannot be converted to dimension 1"
@@ -552,34 +493,32 @@ def sequence_rearrange(call: DaliCall) -> DataNode:
                     f"but it is: {frames[wrong[0]]}"
                 )
             if fact:
-                raise ParameterError(fact, source="fn.sequence_rearrange")
+                raise call.fault(fact)
             parts.append(part[frames.astype(np.int64)])
         return Value.of(parts, value.layout, value.sources)
 
-    return call.node(compute, *([node_of(order).cpu()] if each else []), summary="" if each else f"{order}")
+    return call.node(compute, *([node_of(new_order).cpu()] if each else []))
 
 
-def lookup_table(call: DaliCall) -> DataNode:
+@operator("lookup_table")
+def _lookup_table(
+    call: DaliCall, *, keys: Any = (), values: Any = (), default_value: Any = 0.0, dtype: Kind = "float32"
+) -> DataNode:
     """``fn.lookup_table``: maps integers of any shape to values."""
-    keys = np.atleast_1d(call.take("keys", [])).astype(np.int64)
-    values = np.atleast_1d(call.take("values", []))
-    default, kind = call.take("default_value", 0.0), dtype_name(call.take("dtype", "float32"))
-    call.done()
+    keys, values = np.atleast_1d(keys).astype(np.int64), np.atleast_1d(values)
     if len(keys) != len(values) or (len(keys) and keys.min() < 0):
         raise call.wrong(
             f"{len(keys)} keys and {len(values)} values", allowed="one value for each key of at least 0"
         )
-    table = np.full(int(keys.max(initial=-1)) + 2, default, np.float64)
+    table = np.full(int(keys.max(initial=-1)) + 2, default_value, np.float64)
     table[keys] = values
 
     def one(part: Array) -> Array:
         if part.dtype.kind not in "iu":
-            raise ParameterError(
-                f"keys of type {part.dtype}", source="fn.lookup_table", allowed="whole numbers"
-            )
+            raise call.fault(f"keys of type {part.dtype}", allowed="whole numbers")
         xp = namespace(part)
         known = (part >= 0) & (part < len(table) - 1)
         # the last entry is the default value of keys that are not in the table
-        return converted(xp.asarray(table)[xp.where(known, part, len(table) - 1)], kind)
+        return converted(xp.asarray(table)[xp.where(known, part, len(table) - 1)], dtype)
 
-    return call.each(one, summary=f"{keys.tolist()} {values.tolist()} {default} {kind}")
+    return call.each(one)

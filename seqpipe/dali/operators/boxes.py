@@ -6,75 +6,59 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ...array import namespace
-from ...errors import ParameterError
+from ...array import Array, namespace
 from ...ops import REGISTRY, Run
+from ...ops.labels.anchors import encoded_anchors
 from ...ops.labels.box_windows import BoxWindows
 from ...random import stream
-from ..call import DaliCall, Row, plain
+from ..call import plain
 from ..data_node import DataNode, node_of, outputs_of
-from ..dtypes import converted, dtype_name
+from ..declared import DaliCall, Kind, Row, Seed, operator
+from ..dtypes import converted
 from ..value import Value
 from .windows import slice_
 
-__all__ = ["box_encoder", "coord_flip", "coord_transform", "random_bbox_crop", "ssd_random_crop"]
+__all__: list[str] = []
 
-_Boxes = npt.NDArray[np.float32]
 _MOST_ATTEMPTS = 100_000  # DALI draws windows without an end
 _THRESHOLDS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # of SSD; a crop may also be left out
 
 
-def box_encoder(call: DaliCall) -> tuple[DataNode, ...]:
+@operator("box_encoder")
+def _box_encoder(
+    call: DaliCall,
+    *,
+    anchors: Any = None,
+    criteria: float = 0.5,
+    offset: bool = False,
+    means: Any = (0.0,) * 4,
+    stds: Any = (1.0,) * 4,
+    scale: Any = 1.0,
+) -> Any:
     """``fn.box_encoder``: the matching box and its label for each anchor; 0 without a match.
 
     An anchor matches the box with the largest IoU, if that is above ``criteria``, or if no other anchor has a larger
     IoU with that box. Boxes are ``(left, top, right, bottom)``; results are centers and sizes, or, with ``offset``,
     their offsets from the anchor's.
     """
-    anchors = np.asarray(call.take("anchors"), np.float32)
-    criteria, offset = float(call.take("criteria", 0.5)), bool(call.take("offset", False))
-    means = np.asarray(call.take("means", (0.0,) * 4), np.float32)
-    stds = np.asarray(call.take("stds", (1.0,) * 4), np.float32)
-    scale = np.float32(call.take("scale", 1.0))
-    call.done()
+    anchors, means, stds = (np.asarray(one, np.float32) for one in (anchors, means, stds))
+    scale = np.float32(scale)
     if anchors.size % 4 or not anchors.size:
-        raise ParameterError(
-            f"anchors has {anchors.size} numbers", source="fn.box_encoder", allowed="4 for each anchor"
-        )
+        raise call.fault(f"anchors has {anchors.size} numbers", allowed="4 for each anchor")
     anchors = anchors.reshape(-1, 4)
-    own = _centered(anchors)
 
-    def one(boxes: _Boxes, labels: npt.NDArray[Any]) -> tuple[_Boxes, npt.NDArray[np.int32]]:
-        targets = np.zeros_like(own) if offset else own.copy()
-        classes = np.zeros(len(anchors), np.int32)
-        if len(boxes):
-            match = _matches(boxes, anchors, criteria)
-            hit = match >= 0
-            chosen = _centered(boxes)[match[hit]]
-            if offset:
-                near = own[hit] * scale
-                places = (chosen[:, :2] * scale - near[:, :2]) / near[:, 2:]
-                sizes = np.log(chosen[:, 2:] * scale / near[:, 2:])
-                chosen = (np.concatenate([places, sizes], axis=1) - means) / stds
-            targets[hit], classes[hit] = chosen, labels.reshape(-1)[match[hit]]
-        return targets, classes
+    def one(boxes: Array, labels: Array) -> Any:
+        found, numbers = np.asarray(boxes, np.float32).reshape(-1, 4), np.asarray(labels).reshape(-1)
+        scaling = (scale, means, stds) if offset else None
+        return encoded_anchors(found, numbers, anchors, criteria, scaling)
 
-    def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
-        boxes, labels = values[0].on_host(), values[1].on_host()
-        rows = [
-            one(np.asarray(b, np.float32).reshape(-1, 4), np.asarray(n))
-            for b, n in zip(boxes, labels, strict=True)
-        ]
-        return tuple(Value.of(list(column)) for column in zip(*rows, strict=True))
-
-    return outputs_of(
-        call.node(compute, summary=f"{len(anchors)} {criteria} {offset} {means} {stds} {scale}"), 2
-    )
+    call.inputs = [call.input(n).cpu() for n in range(2)]
+    return call.by_sample(one, count=2)
 
 
-def ssd_random_crop(call: DaliCall) -> tuple[DataNode, ...]:
+@operator("ssd_random_crop")
+def _ssd_random_crop(call: DaliCall, *, num_attempts: int = 1, seed: Seed) -> tuple[DataNode, ...]:
     """``fn.ssd_random_crop``: images, boxes and labels of SSD's random crop.
 
     Boxes are ``(left, top, right, bottom)`` as shares of the image.
@@ -88,41 +72,16 @@ def ssd_random_crop(call: DaliCall) -> tuple[DataNode, ...]:
         "aspect_ratio": (0.5, 2.0),
         "scaling": (0.3, 1.0),
         "ltrb": True,
-        "num_attempts": int(call.take("num_attempts", 1)),
+        "num_attempts": num_attempts,
     }
-    call.done()
-    drawn = DaliCall(call.row, [boxes, labels], settings, "cpu", None, call.drawing_seed, None)
-    anchor, shape, cut, kept = random_bbox_crop(drawn)
-    window = DaliCall(Row("slice"), [image, anchor, shape], {}, image.device, call.name, None, None)
+    drawn = DaliCall(call.row, [boxes, labels], settings, "cpu", seed=seed)
+    anchor, shape, cut, kept = _random_bbox_crop(drawn)
+    window = DaliCall(Row("slice"), [image, anchor, shape], {}, image.device, call.name)
     return slice_(window), cut, kept
 
 
-def _centered(boxes: _Boxes) -> _Boxes:
-    """Convert corners to centers and sizes."""
-    sizes = boxes[:, 2:] - boxes[:, :2]
-    return np.concatenate([boxes[:, :2] + sizes / 2, sizes], axis=1)
-
-
-def _matches(boxes: _Boxes, anchors: _Boxes, criteria: float) -> npt.NDArray[np.int64]:
-    """Return the number of each anchor's box; -1 for none."""
-    inner = np.minimum(boxes[:, None, 2:], anchors[None, :, 2:]) - np.maximum(
-        boxes[:, None, :2], anchors[None, :, :2]
-    )
-    common = np.clip(inner, 0, None).prod(axis=2)
-    areas = [(one[:, 2:] - one[:, :2]).prod(axis=1) for one in (boxes, anchors)]
-    overlap = common / np.maximum(areas[0][:, None] + areas[1][None] - common, np.float32(1e-12))
-    for number, best in enumerate(
-        overlap.argmax(axis=1)
-    ):  # each box has the anchor that it overlaps with most
-        overlap[number, best] = 2
-    match: npt.NDArray[np.int64] = (
-        len(boxes) - 1 - overlap[::-1].argmax(axis=0)
-    )  # of several, the last one, as DALI does
-    match[overlap.max(axis=0) <= criteria] = -1
-    return match
-
-
-def random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
+@operator("random_bbox_crop", passes=True)
+def _random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
     """``fn.random_bbox_crop``: anchor, shape, boxes, and labels and indices of the boxes if they are asked for."""
     layout, labelled = call.take("bbox_layout"), len(call.inputs) > 1
     numbered = bool(call.take("output_bbox_indices", False))
@@ -222,64 +181,46 @@ def _cropped_boxes(call: DaliCall, labelled: bool) -> tuple[DataNode, ...]:
     return outputs_of(call.node(compute, summary=f"{constants}"), 4 if labelled else 3)
 
 
-def coord_flip(call: DaliCall) -> DataNode:
+@operator("coord_flip", each={f"flip_{axis}": int(axis == "x") for axis in "xyz"})
+def _coord_flip(
+    call: DaliCall, *, layout: Any = "xy", center_x: float = 0.5, center_y: float = 0.5, center_z: float = 0.5
+) -> Any:
     """``fn.coord_flip``: mirrors coordinates ``(…, 2)`` in the range 0 to 1 around centers."""
-    layout = call.take("layout", "xy")
-    every = [
-        (axis, call.take(f"flip_{axis}", int(axis == "x")), float(call.take(f"center_{axis}", 0.5)))
-        for axis in "xyz"
-    ]
-    flips = [next(one for one in every if one[0] == axis) for axis in layout]
-    call.done()
-    nodes = [one.cpu() for _, one, _ in flips if isinstance(one, DataNode)]
+    centers = dict(zip("xyz", (center_x, center_y, center_z), strict=True))
 
-    def compute(values: list[Value], _: Run) -> Value:
-        parts = []
-        for n, part in enumerate(values[0]):
-            flipped, more = part.copy(), iter(values[1:])
-            for column, (__, flip, center) in enumerate(flips):
-                acts = bool(next(more)[n].reshape(-1)[0]) if isinstance(flip, DataNode) else bool(flip)
-                if acts:
-                    flipped[..., column] = 2 * center - part[..., column]
-            parts.append(flipped)
-        return Value.of(parts, values[0].layout)
+    def one(part: Array, **flips: Array) -> Array:
+        flipped = part.copy()
+        for column, axis in enumerate(layout):
+            if flips[f"flip_{axis}"].reshape(-1)[0]:
+                flipped[..., column] = 2 * centers[axis] - part[..., column]
+        return flipped
 
-    return call.node(
-        compute,
-        *nodes,
-        summary=str([(a, "node" if isinstance(b, DataNode) else b, c) for a, b, c in flips]),
-    )
+    return call.by_sample(one)
 
 
-def coord_transform(call: DaliCall) -> DataNode:
+@operator("coord_transform", passes=True)
+def _coord_transform(call: DaliCall, *, dtype: Kind = "float32") -> Any:
     """``fn.coord_transform``: multiplies points by a matrix, and adds a vector."""
-    kind = dtype_name(call.take("dtype", "float32"))
     parts = {name: call.take(name) for name in ("M", "T", "MT")}
     call.done()
     if parts["MT"] is not None and (parts["M"] is not None or parts["T"] is not None):
         raise call.wrong("MT is given, and M or T", allowed="MT, or M and T")
-    nodes = {
+    call.settings = {
         name: node_of(np.asarray(one, np.float32) if not isinstance(one, DataNode) else one).cpu()
         for name, one in parts.items()
         if one is not None
     }
 
-    def compute(values: list[Value], _: Run) -> Value:
-        result = []
-        for n, points in enumerate(values[0]):
-            arguments = {
-                name: np.asarray(one[n], np.float64) for name, one in zip(nodes, values[1:], strict=True)
-            }
-            size = points.shape[-1]
-            matrix, added = arguments.get("M"), arguments.get("T", 0.0)
-            if "MT" in arguments:
-                both = arguments["MT"].reshape(-1, size + 1)
-                matrix, added = both[:, :-1], both[:, -1]
-            elif matrix is not None:
-                matrix = np.eye(size) * matrix if matrix.size == 1 else matrix.reshape(-1, size)
-            xp = namespace(points)
-            moved = points.astype(np.float64) if matrix is None else points @ xp.asarray(matrix).T
-            result.append(converted(moved + xp.asarray(added), kind))
-        return Value.of(result, values[0].layout, values[0].sources)
+    def one(points: Array, **numbers: Array) -> Array:
+        arguments = {name: np.asarray(number, np.float64) for name, number in numbers.items()}
+        size, matrix, added = points.shape[-1], arguments.get("M"), arguments.get("T", 0.0)
+        if "MT" in arguments:
+            both = arguments["MT"].reshape(-1, size + 1)
+            matrix, added = both[:, :-1], both[:, -1]
+        elif matrix is not None:
+            matrix = np.eye(size) * matrix if matrix.size == 1 else matrix.reshape(-1, size)
+        xp = namespace(points)
+        moved = points.astype(np.float64) if matrix is None else points @ xp.asarray(matrix).T
+        return converted(moved + xp.asarray(added), dtype)
 
-    return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")
+    return call.by_sample(one)

@@ -11,19 +11,26 @@ import numpy as np
 from ...array import to_numpy
 from ...errors import BackendError, ParameterError, described_type
 from ...ops import Run
-from ..call import DaliCall
 from ..data_node import outputs_of
+from ..declared import DaliCall, built, operator
 from ..dtypes import dtype_name
 from ..sources.mapped import owned
 from ..value import Value
 
-__all__ = ["dlpack_function", "numba_function", "python_function", "torch_function"]
+__all__: list[str] = []
 
 
-def python_function(call: DaliCall) -> Any:
+@operator("python_function", passes=True)
+def _python_function(
+    call: DaliCall,
+    *,
+    function: Any = None,
+    num_outputs: int = 1,
+    batch_processing: bool = False,
+    output_layouts: Any = None,
+) -> Any:
     """``fn.python_function``: calls a function with the arrays of each sample, or with lists of all samples."""
-    function, count = call.take("function"), int(call.take("num_outputs", 1))
-    whole, layouts = bool(call.take("batch_processing", False)), call.take("output_layouts")
+    count, whole, layouts = num_outputs, batch_processing, output_layouts
     if not callable(function):
         raise call.wrong(f"function={function!r} is not valid", allowed="a callable")
     call.done()
@@ -56,39 +63,38 @@ def python_function(call: DaliCall) -> Any:
         )
         return result if count != 1 else result[0]
 
-    node = call.node(compute, summary=getattr(function, "__qualname__", repr(type(function))))
+    node = call.node(compute)
     return node if count == 1 else outputs_of(node, count)
 
 
-def torch_function(call: DaliCall) -> Any:
+def _with_arrays_as(
+    call: DaliCall, function: Any, whole: bool, given: Callable[[Any], Any], back: Callable[[Any], Any]
+) -> Any:
+    """Return the nodes of ``fn.python_function`` with a function of another kind of arrays, and of lists of them."""
+    if not callable(function):
+        raise call.wrong(f"function={function!r} is not valid", allowed="a callable")
+
+    def every(result: Any) -> Any:
+        return type(result)(map(every, result)) if isinstance(result, (list, tuple)) else back(result)
+
+    def converted(*arguments: Any) -> Any:
+        return every(function(*(list(map(given, a)) if isinstance(a, list) else given(a) for a in arguments)))
+
+    call.args |= {"function": converted, "batch_processing": whole}
+    return built("python_function", call)
+
+
+@operator("torch_python_function", passes=True)
+def _torch_function(call: DaliCall, *, function: Any = None, batch_processing: bool = True) -> Any:
     """``fn.torch_python_function``: as ``fn.python_function``, with torch tensors."""
     from ...array import to_torch
 
-    function, whole = call.args.get("function"), bool(call.args.get("batch_processing", True))
-    if not callable(function):
-        raise call.wrong(f"function={function!r} is not valid", allowed="a callable")
-
-    def back(result: Any) -> Any:
-        if isinstance(result, (list, tuple)):
-            return type(result)(back(one) for one in result)
-        return to_numpy(result)
-
-    def converted(*arguments: Any) -> Any:
-        tensors = [
-            [to_torch(one) for one in part] if isinstance(part, list) else to_torch(part)
-            for part in arguments
-        ]
-        return back(function(*tensors))
-
-    call.args |= {"function": converted, "batch_processing": whole}
-    return python_function(call)
+    return _with_arrays_as(call, function, batch_processing, to_torch, to_numpy)
 
 
-def dlpack_function(call: DaliCall) -> Any:
+@operator("dl_tensor_python_function", passes=True)
+def _dlpack_function(call: DaliCall, *, function: Any = None, batch_processing: bool = True) -> Any:
     """``fn.dl_tensor_python_function``: as ``fn.python_function``, with DLPack capsules."""
-    function, whole = call.args.get("function"), bool(call.args.get("batch_processing", True))
-    if not callable(function):
-        raise call.wrong(f"function={function!r} is not valid", allowed="a callable")
 
     def capsule(array: Any) -> Any:
         if isinstance(array, np.ndarray) and not array.flags.writeable:
@@ -96,22 +102,18 @@ def dlpack_function(call: DaliCall) -> Any:
         return array.__dlpack__()
 
     def back(result: Any) -> Any:
-        if isinstance(result, (list, tuple)):
-            return type(result)(back(one) for one in result)
         return np.from_dlpack(result if hasattr(result, "__dlpack__") else _Capsule(result))
 
-    def converted(*arguments: Any) -> Any:
-        capsules = [[capsule(a) for a in one] if isinstance(one, list) else capsule(one) for one in arguments]
-        return back(function(*capsules))
-
     call.inputs = [one.cpu() for one in call.inputs]
-    call.args |= {"function": converted, "batch_processing": whole}
-    return python_function(call)
+    return _with_arrays_as(call, function, batch_processing, capsule, back)
 
 
-def numba_function(call: DaliCall) -> Any:
+@operator("numba_function", passes=True, accept=("blocks", "threads_per_block"), note="on the CPU only")
+def _numba_function(
+    call: DaliCall, *, run_fn: Any = None, setup_fn: Any = None, batch_processing: bool = False
+) -> Any:
     """``fn.experimental.numba_function``: a function that Numba compiles, and that writes into its first arguments."""
-    run_fn, setup_fn, whole = call.take("run_fn"), call.take("setup_fn"), bool(call.take("batch_processing"))
+    whole = batch_processing
     kinds = {side: [dtype_name(one) for one in call.take(f"{side}_types", ())] for side in ("in", "out")}
     axes = {side: list(call.take(f"{side}s_ndim", ())) for side in ("in", "out")}
     if call.requested_device == "gpu":
@@ -152,7 +154,7 @@ def numba_function(call: DaliCall) -> Any:
         results = tuple(map(Value.of, outputs))
         return results if len(results) > 1 else results[0]
 
-    node = call.node(compute, summary=getattr(run_fn, "__qualname__", repr(run_fn)))
+    node = call.node(compute, summary=f"{kinds}")
     return node if len(kinds["out"]) == 1 else outputs_of(node, len(kinds["out"]))
 
 

@@ -15,8 +15,9 @@ from ...errors import ParameterError
 from ...layout import LAYOUTS
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
-from ..call import IMAGE_LAYOUTS, DaliCall, check_known, native, plain
+from ..call import BORDERS, check_known, native, plain
 from ..data_node import DataNode, node_of
+from ..declared import IMAGE_LAYOUTS, DaliCall, Kind, image_layout, operator
 from ..dtypes import converted, dtype_name
 from ..sources.mapped import is_mapped, owned
 from ..sources.staging import Staging
@@ -25,24 +26,15 @@ from .arrays import axes_of
 from .volumes import blurred
 from .windows import crop_window, fill_levels
 
-__all__ = [
-    "crop",
-    "crop_mirror_normalize",
-    "erase",
-    "filtered",
-    "flip",
-    "gaussian_blur",
-    "grid_mask",
-    "multi_paste",
-    "normalize",
-    "optical_flow",
-]
+__all__: list[str] = []
 
 _FLIPS: Final = {"D": "depthwise", "H": "vertical", "W": "horizontal"}
-_GRID: Final = {"tile": 100.0, "ratio": 0.5, "angle": 0.0, "shift_x": 0.0, "shift_y": 0.0}
+_WINDOW: Final = ("rounding", "image_type")
+"""Arguments of windows that are accepted here, and read where the window is cut."""
 
 
-def crop(call: DaliCall) -> DataNode:
+@operator("crop", passes=True, accept=_WINDOW)
+def _crop(call: DaliCall) -> DataNode:
     """``fn.crop``."""
     if crop_window(call) is None:
         return native(call)  # type: ignore[no-any-return]
@@ -50,7 +42,8 @@ def crop(call: DaliCall) -> DataNode:
     return call.node(lambda values, _: values[0])
 
 
-def crop_mirror_normalize(call: DaliCall) -> DataNode:
+@operator("crop_mirror_normalize", passes=True, accept=_WINDOW, renamed={"output_dtype": "dtype"})
+def _crop_mirror_normalize(call: DaliCall) -> DataNode:
     """``fn.crop_mirror_normalize``: float32 ``CHW`` by default; fill values are not normalized."""
     fill = call.args.get("fill_values", 0) if call.args.get("out_of_bounds_policy") == "pad" else 0
     mirror, margins = call.args.get("mirror", 0), crop_window(call, trims=True)
@@ -155,9 +148,10 @@ def _ordered(value: Value, layout: str) -> Value:
     return value.each(lambda part: part.transpose(order), layout)
 
 
-def erase(call: DaliCall) -> DataNode:
+@operator("erase", passes=True)
+def _erase(call: DaliCall, *, axes: Any = None, axis_names: Any = "HW") -> DataNode:
     """``fn.erase``: regions along rows and columns, or along any axes."""
-    axes, names = call.take("axes"), call.take("axis_names", "HW")
+    names = axis_names
     if axes is not None or names != "HW":
         return _erased(call, axes, names)
     corner, size = call.args.get("anchor"), call.args.get("shape")
@@ -206,7 +200,8 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
     return call.node(compute, corners, sizes, summary=summary)
 
 
-def flip(call: DaliCall) -> DataNode:
+@operator("flip", passes=True, defaults={"horizontal": 1})
+def _flip(call: DaliCall) -> DataNode:
     """``fn.flip``: mirrors rows, columns and slices of volumes, but not frames of videos, as in DALI."""
     backwards = call.take("depthwise", 0)
     if not isinstance(backwards, NativeNode) and not backwards:
@@ -231,7 +226,7 @@ def _flipped_views(memory: Staging, value: Value, settings: Mapping[str, Any]) -
 
 def _flipped(memory: Staging, value: Value, acts: Mapping[str, Any]) -> Value:
     """Mirror samples along some axes by one copy."""
-    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+    layout = image_layout(value)
     flags = {
         letter: one.on_host() if isinstance(one, Value) else [one] * len(value)
         for letter, one in acts.items()
@@ -247,7 +242,8 @@ def _flipped(memory: Staging, value: Value, acts: Mapping[str, Any]) -> Value:
     return owned(Value(parts, value.layout, value.sources))
 
 
-def gaussian_blur(call: DaliCall) -> DataNode:
+@operator("gaussian_blur", passes=True)
+def _gaussian_blur(call: DaliCall) -> DataNode:
     """``fn.gaussian_blur``: also of volumes, and with sigma or window size for each axis, slices or rows first."""
     constants = {
         name: value for name in ("sigma", "window_size") if (value := call.args.get(name)) is not None
@@ -263,9 +259,15 @@ def gaussian_blur(call: DaliCall) -> DataNode:
     return call.node(lambda v, _: blurred(v[0], settings), summary=f"{settings}")
 
 
-def filtered(call: DaliCall) -> DataNode:
+@operator(
+    "filter",
+    passes=True,
+    renamed={"border": "pad_mode"},
+    values={"pad_mode": BORDERS},
+    inputs=("kernel", "fill_value"),
+)
+def _filtered(call: DaliCall, *, mode: Any = "same", kernel: Any = None) -> DataNode:
     """``fn.filter``: the second input is the kernel, for all samples or for each; the third the fill value."""
-    mode, kernel = call.take("mode", "same"), call.take("kernel")
     if mode not in ("same", "valid"):
         raise call.wrong(f"mode={mode!r}", allowed="'same', 'valid'")
     if kernel is None:
@@ -299,14 +301,15 @@ def filtered(call: DaliCall) -> DataNode:
             parts.append(result)
         return Value.of(parts, layout, value.sources)
 
-    return call.node(compute, *nodes, summary=f"{mode} {options} {fixed}")
+    return call.node(compute, *nodes, summary=f"{options}")
 
 
 def _kernel(weights: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, np.atleast_2d(np.asarray(weights, np.float64)).tolist()))
 
 
-def normalize(call: DaliCall) -> DataNode:
+@operator("normalize", passes=True)
+def _normalize(call: DaliCall) -> DataNode:
     """``fn.normalize``: also of arrays of any axes, and with nodes, or arrays that broadcast over the axes."""
     options = {name: call.args.get(name) for name in ("mean", "stddev")}
     for name, value in options.items():
@@ -384,35 +387,28 @@ def _normalized(
     return Value.of(parts, value.layout, value.sources)
 
 
-def grid_mask(call: DaliCall) -> DataNode:
+@operator("grid_mask", each={"tile": 100.0, "ratio": 0.5, "angle": 0.0, "shift_x": 0.0, "shift_y": 0.0})
+def _grid_mask(call: DaliCall) -> DataNode:
     """``fn.grid_mask``: zero within squares that repeat every ``tile`` pixels and are ``ratio`` of that long.
 
-    The grid is shifted by pixels, and turned by ``angle`` in radians; each argument may be a node with a number for
-    each sample.
+    The grid is shifted by pixels, and turned by ``angle`` in radians.
     """
-    options = {name: call.take(name, default) for name, default in _GRID.items()}
-    call.done()
-    nodes = {name: node_of(one).cpu() for name, one in options.items() if isinstance(one, NativeNode)}
-    numbers = {name: float(one) for name, one in options.items() if name not in nodes}
 
     def compute(values: list[Value], _: Run) -> Value:
         value, *drawn = values
-        rows = {name: one.stacked(name).reshape(-1) for name, one in zip(nodes, drawn, strict=True)}
-        layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+        rows = [one.stacked(name).reshape(-1) for name, one in zip(call.settings, drawn, strict=True)]
+        layout = image_layout(value)
         if "H" not in layout or "W" not in layout:
-            raise ParameterError(
-                f"samples of the layout {layout!r}", source="fn.grid_mask", allowed="layouts with H and W"
-            )
+            raise call.fault(f"samples of the layout {layout!r}", allowed="layouts with H and W")
         places = layout.index("H"), layout.index("W")
         parts = []
-        for sample, part in enumerate(value):
-            settings = {**numbers, **{name: float(row[sample]) for name, row in rows.items()}}
-            kept = _kept_by_grid(part.shape[places[0]], part.shape[places[1]], **settings)
+        for part, *numbers in zip(value, *rows, strict=True):
+            kept = _kept_by_grid(*(part.shape[place] for place in places), *map(float, numbers))
             shape = [length if axis in places else 1 for axis, length in enumerate(part.shape)]
             parts.append(part * namespace(part).asarray(kept.reshape(shape)).astype(part.dtype))
         return Value.of(parts, value.layout, value.sources)
 
-    return call.node(compute, *nodes.values(), summary=f"{numbers}")
+    return call.node(compute)
 
 
 def _kept_by_grid(
@@ -429,28 +425,25 @@ def _kept_by_grid(
     return np.asarray(kept)
 
 
-def multi_paste(call: DaliCall) -> DataNode:
+@operator("multi_paste", passes=True, each={"output_size": None, "in_ids": None})
+def _multi_paste(call: DaliCall, *, dtype: Kind = None) -> DataNode:
     """``fn.multi_paste``: regions of images on canvases, in the order of the list.
 
     The images are those of the batch that ``in_ids`` names, or those of each input.
     """
-    sides, kind = call.take("output_size"), call.take("dtype")
-    options = {name: call.take(name) for name in ("in_ids", "in_anchors", "shapes", "out_anchors")}
+    given = call.settings
     for name in ("in_anchors", "shapes", "out_anchors"):
-        if (share := call.take(f"{name}_rel")) is not None:
-            if options[name] is not None:
-                raise call.wrong(f"{name} and {name}_rel are given", allowed="one of both")
-            options[f"{name}_rel"] = share
+        options = {key: one for key in (name, f"{name}_rel") if (one := call.take(key)) is not None}
+        if len(options) > 1:
+            raise call.wrong(f"{name} and {name}_rel are given", allowed="one of both")
+        given |= {key: node_of(one).cpu() for key, one in options.items()}
     call.done()
     count = len(call.inputs)
-    if count > 1 and options["in_ids"] is not None:
+    if count > 1 and "in_ids" in given:
         raise call.wrong(f"in_ids and {count} inputs", allowed="in_ids, or several inputs")
-    nodes = {
-        name: node_of(value).cpu() for name, value in {"sides": sides, **options}.items() if value is not None
-    }
 
     def compute(values: list[Value], _: Run) -> Value:
-        images, settings = values[0], dict(zip(nodes, values[count:], strict=True))
+        images, settings = values[0], dict(zip(given, values[count:], strict=True))
         parts = []
         for number in range(len(images)):
             rows = {name: np.asarray(one[number]) for name, one in settings.items()}
@@ -459,9 +452,9 @@ def multi_paste(call: DaliCall) -> DataNode:
                 picked = _picked(images, rows.pop("in_ids").reshape(-1).tolist())
             parts.append(_pasted(picked or [images[number][:0]], rows))
         result = Value.of(parts, images.layout or "HWC")
-        return result if kind is None else result.each(lambda part: converted(part, kind))
+        return result if dtype is None else result.each(lambda part: converted(part, dtype))
 
-    return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {kind}")
+    return call.node(compute, summary=f"{list(given)}")
 
 
 def _picked(images: Value, numbers: list[int]) -> list[Array]:
@@ -479,14 +472,14 @@ def _picked(images: Value, numbers: list[int]) -> list[Array]:
 def _pasted(picked: list[Array], rows: dict[str, Any]) -> Array:
     """Return one canvas with regions of images."""
     first, fact = picked[0], ""
-    if "sides" not in rows and len({image.shape[:2] for image in picked}) > 1:
+    if "output_size" not in rows and len({image.shape[:2] for image in picked}) > 1:
         fact = "If the `output_size` is not specified, all the input samples must have the same shape"
     elif len({image.shape[2:] for image in picked}) > 1:
         fact = "All regions pasted into given output sample must have the same number of channels"
     if fact:
         raise ParameterError(fact, source="fn.multi_paste", advice="State output_size=(height, width)")
     xp = namespace(first)
-    sides = np.resize(rows.get("sides", first.shape[:2]), 2)
+    sides = np.resize(rows.get("output_size", first.shape[:2]), 2)
     canvas = xp.zeros((*map(int, sides), *first.shape[2:]), first.dtype)
     for n, image in enumerate(picked):
 
@@ -512,7 +505,8 @@ def _pasted(picked: list[Array], rows: dict[str, Any]) -> Array:
     return canvas
 
 
-def optical_flow(call: DaliCall) -> DataNode:
+@operator("optical_flow", passes=True)
+def _optical_flow(call: DaliCall) -> DataNode:
     """``fn.optical_flow``: float32 ``FHWC``, x and y in pixels, by the GPU's flow engine or by OpenCV."""
     preset, kind = float(call.take("preset", 0.0)), call.take("image_type")
     if call.take("enable_external_hints", False) or len(call.inputs) > 1:

@@ -1,11 +1,13 @@
-"""``fn.experimental.inputs.video``: sequences of the videos whose bytes are fed with ``feed_input``."""
+"""``fn.external_source``: data of the user's code; and ``fn.experimental.inputs.video``, of videos that are fed."""
 
 from __future__ import annotations
 
+import logging
+import pickle
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,16 +15,19 @@ from ...array import Array, as_native, namespace, to_numpy
 from ...errors import ParameterError
 from ...ops import Type
 from ...pipeline.nodes import nodes_of
-from ...pipeline.source import BatchSamples, Fetched, Ticket
+from ...pipeline.source import BatchSamples, BatchSource, Fetched, Ticket
 from ...sampling.params import BATCH_SIZE, SEQUENCE_LENGTH
 from ...video.reader import VideoReader
-from ..call import DaliCall
 from ..data_node import DataNode, current
-from ..sources.pushed import PushSource, StarvedError
+from ..declared import DaliCall, operator
+from ..dtypes import dtype_name
+from ..sources.external import External, external_spec
+from ..sources.pushed import PushedBatches, PushSource, StarvedError
 from ..value import Value
-from .sources import source_name
 
-__all__ = ["VideoInput", "video_input"]
+__all__ = ["VideoInput"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -183,16 +188,21 @@ class VideoInput(PushSource):
             video.close()
 
 
-def video_input(call: DaliCall) -> DataNode:
+@operator(
+    "experimental.inputs.video",
+    accept=("affine", "blocking", "no_copy"),
+    note="feed_input refuses several videos at once, of which DALI decodes the first and drops the others",
+)
+def _video_input(
+    call: DaliCall, *, sequence_length: Any = None, last_sequence_policy: Any = "partial"
+) -> DataNode:
     """``fn.experimental.inputs.video``: sequences ``FHWC`` of a video that ``feed_input`` passes as bytes.
 
     Consecutive runs return consecutive sequences; the last batch of a video has the remaining ones, and the next run
     starts with the next video.
     """
     pipe = current()
-    name = source_name(call, "inputs.video")
-    length, policy = call.take("sequence_length"), call.take("last_sequence_policy", "partial")
-    call.done()
+    name, length, policy = _source_name(call, "inputs.video"), sequence_length, last_sequence_policy
     if length is None:
         raise call.wrong("sequence_length is missing")
     if policy not in ("partial", "pad"):
@@ -209,3 +219,77 @@ def video_input(call: DaliCall) -> DataNode:
     pipe.register_source(name, source)
     (node,) = nodes_of(source)
     return DataNode(name, [node], lambda v, _: v[0], device="cpu" if gpu is None else "gpu", passes=True)
+
+
+def _source_name(call: DaliCall, kind: str) -> str:
+    """Return the name of a call's source: the argument ``name``, or a kind with a number."""
+    pipe = current()
+    number, pipe.anonymous = pipe.anonymous, pipe.anonymous + 1
+    return call.name or f"{kind}_{number}"
+
+
+@operator(
+    "external_source",
+    positional=("source", "num_outputs"),
+    accept=("cuda_stream", "use_copy_kernel", "blocking", "prefetch_queue_depth"),
+)
+def _external_source(
+    call: DaliCall,
+    *,
+    source: Any = None,
+    num_outputs: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    ndim: Any = None,
+    parallel: bool = False,
+    batch: Any = None,
+    no_copy: bool = False,
+    repeat_last: bool = False,
+    batch_info: bool = False,
+    cycle: Any = None,
+) -> Any:
+    """``fn.external_source`` in all its forms; a list of nodes with ``num_outputs``."""
+    pipe = current()
+    if call.inputs:
+        raise call.wrong("external_source acts on no node", advice="Give the source by name: source=…")
+    name = _source_name(call, "external_source")
+    kinds = [dtype_name(one) for one in dtype] if isinstance(dtype, (list, tuple)) else dtype
+    kind = dtype_name(kinds) if kinds is not None and not isinstance(kinds, list) else kinds
+    form = external_spec(f"external_source {name!r}", num_outputs, kind, layout, ndim)
+    if batch is None:
+        batch = not parallel or not callable(source)  # iterables give batches, also with parallel=True
+    result: BatchSource
+    if source is None:
+        result = PushedBatches(form, pipe.batch_size, name=name, repeat_last=repeat_last, copies=not no_copy)
+    else:
+        options: dict[str, Any] = {"batch": bool(batch), "cycle": cycle, "batch_info": batch_info}
+        options["name"] = f"external_source {name!r}"
+        if parallel:
+            from ..sources.processes import ParallelExternal
+
+            result = ParallelExternal(
+                source,
+                form,
+                pipe.batch_size,
+                workers=pipe.py_num_workers,
+                start_method=_start_method(source, pipe.py_start_method),
+                **options,
+            )
+        else:
+            result = External(source, form, pipe.batch_size, copies=not no_copy, **options)
+    pipe.register_source(name, result)
+    nodes = [DataNode(name, [node], lambda v, _: v[0], passes=True) for node in nodes_of(result)]
+    if call.device == "gpu":
+        nodes = [node.gpu() for node in nodes]
+    return nodes if form.several else nodes[0]
+
+
+def _start_method(source: Any, requested: Literal["fork", "spawn"]) -> Literal["fork", "spawn"]:
+    """Return the start method of a source's processes: "fork" for one that cannot be pickled, with a log message."""
+    if requested == "spawn":
+        try:
+            pickle.dumps(source)
+        except Exception as error:  # pickling runs the user's code, which may raise anything
+            _log.warning("py_start_method='spawn' becomes 'fork', as the source cannot be pickled: %s", error)
+            return "fork"
+    return requested

@@ -3,108 +3,87 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
 from ...random import stream
-from ..call import DaliCall, several, stacked_nodes
+from ..call import stacked_nodes
 from ..data_node import DataNode, node_of
-from ..dtypes import converted, dtype_name
+from ..declared import DaliCall, Kind, Seed, built, operator
+from ..dtypes import converted
+from ..expressions import each_of
 from ..value import Value
 
-__all__ = [
-    "batch_permutation",
-    "random_beta",
-    "random_choice",
-    "random_crop_window",
-    "random_numbers",
-    "random_window",
-    "roi_random_crop",
-]
+__all__ = ["random_window"]
 
 
-def random_numbers(name: str, kind: str) -> Callable[[DaliCall], DataNode]:
+@operator("random.coin_flip", "random.normal", "random.uniform", passes=True)
+def _random_numbers(call: DaliCall, *, shape: Any = None, dtype: Kind = None) -> DataNode:
     """``fn.random.*``: a number for each sample, or an array of ``shape`` and ``dtype``."""
+    name = call.row.name.removeprefix("random.")
+    kind = dtype or ("int32" if name == "coin_flip" else "float32")
+    if isinstance(shape, (list, tuple)) and any(isinstance(one, NativeNode) for one in shape):
+        shape = stacked_nodes(shape)
+    by_sample = isinstance(shape, NativeNode)
+    wide = None if shape is None or by_sample else tuple(np.atleast_1d(shape).astype(int).tolist())
+    like = bool(call.inputs)
+    settings, target, scale = _random_settings(call, name)
+    op: Any = REGISTRY[target](seed=call.drawing_seed, per_frame=True, **settings)
+    nodes = [node_of(node).cpu() for node in scale]
+    shape_nodes = [node_of(shape).cpu()] if by_sample else []
+    call.done()
 
-    def build(call: DaliCall) -> DataNode:
-        shape, result = call.take("shape"), dtype_name(call.take("dtype", kind))
-        if isinstance(shape, (list, tuple)) and any(isinstance(one, NativeNode) for one in shape):
-            shape = stacked_nodes(shape)
-        by_sample = isinstance(shape, NativeNode)
-        wide = None if shape is None or by_sample else tuple(np.atleast_1d(shape).astype(int).tolist())
-        like = bool(call.inputs)
-        settings, target, scale = _random_settings(call, name)
-        op: Any = REGISTRY[target](seed=call.drawing_seed, per_frame=True, **settings)
-        nodes = [node_of(node).cpu() for node in scale]
-        shape_nodes = [node_of(shape).cpu()] if by_sample else []
-        call.done()
-
-        def compute(values: list[Value], run: Run) -> Value:
-            indices = [int(one) for one in np.asarray(run.index)]
-            if like or by_sample:
-                shapes = (
-                    values[0].shapes()
-                    if like
-                    else [tuple(np.ravel(s).astype(int).tolist()) for s in values.pop()]
-                )
-                pairs = zip(indices, shapes, strict=True)
-                parts = [op.drawn(epoch=run.epoch, index=n, frames=math.prod(s)).reshape(s) for n, s in pairs]
-                numbers = Value.of(parts, values[0].layout if like else "")
-            else:
-                drawn = op.drawn(epoch=run.epoch, index=indices, frames=math.prod(wide or (1,)))
-                numbers = Value(drawn.reshape(len(indices), *(wide or ())))
-            if nodes:
-                numbers = _stretched(numbers, name, values[1 if like else 0 :])
-            return (
-                numbers.each(lambda part: converted(part, result))
-                if not numbers.dense
-                else numbers.with_data(converted(numbers.data, result))
+    def compute(values: list[Value], run: Run) -> Value:
+        indices = [int(one) for one in np.asarray(run.index)]
+        if like or by_sample:
+            shapes = (
+                values[0].shapes()
+                if like
+                else [tuple(np.ravel(s).astype(int).tolist()) for s in values.pop()]
             )
+            pairs = zip(indices, shapes, strict=True)
+            parts = [op.drawn(epoch=run.epoch, index=n, frames=math.prod(s)).reshape(s) for n, s in pairs]
+            numbers = Value.of(parts, values[0].layout if like else "")
+        else:
+            drawn = op.drawn(epoch=run.epoch, index=indices, frames=math.prod(wide or (1,)))
+            numbers = Value(drawn.reshape(len(indices), *(wide or ())))
+        if nodes:
+            numbers = _stretched(numbers, name, values[1 if like else 0 :])
+        return each_of(numbers, partial(converted, kind=kind))
 
-        summary = f"{settings} {op.seed} {wide} {result}"
-        return call.node(compute, *nodes, *shape_nodes, summary=summary, inputs=call.inputs[:1])
+    return call.node(
+        compute, *nodes, *shape_nodes, summary=f"{settings} {op.seed} {wide}", inputs=call.inputs[:1]
+    )
 
-    return build
 
-
-def _random_settings(call: DaliCall, name: str) -> tuple[dict[str, Any], str, list[DataNode]]:
+def _random_settings(call: DaliCall, name: str) -> tuple[dict[str, Any], str, list[Any]]:
     """Return the arguments of seqpipe's distribution, its name, and the nodes that scale the sampled numbers."""
-    args = {key: call.args.pop(key) for key in list(call.args) if key not in call.row.accept}
-    args = {key: value for key, value in args.items() if value is not None}
     if name == "uniform":
-        if (values := args.pop("values", None)) is not None:
+        if (values := call.take("values")) is not None:
             return {"of": tuple(float(one) for one in values)}, "random.choice", []
-        limits = args.pop("range", (-1.0, 1.0))
-        _none_left(call, args)
+        limits = call.take("range", (-1.0, 1.0))
         if isinstance(limits, NativeNode):
-            return {"range": (0.0, 1.0)}, "random.uniform", [limits]  # type: ignore[list-item]
+            return {"range": (0.0, 1.0)}, "random.uniform", [limits]
         return {"range": tuple(float(one) for one in limits)}, "random.uniform", []
     if name == "normal":
-        mean, spread = args.pop("mean", 0.0), args.pop("stddev", 1.0)
-        _none_left(call, args)
+        mean, spread = call.take("mean", 0.0), call.take("stddev", 1.0)
         if isinstance(mean, NativeNode) or isinstance(spread, NativeNode):
-            return {"mean": 0.0, "stddev": 1.0}, "random.normal", [node_of(mean), node_of(spread)]
+            return {"mean": 0.0, "stddev": 1.0}, "random.normal", [mean, spread]
         return {"mean": float(mean), "stddev": float(spread)}, "random.normal", []
     if name == "coin_flip":
-        chance = args.pop("probability", 0.5)
-        _none_left(call, args)
+        chance = call.take("probability", 0.5)
         if isinstance(chance, NativeNode):
-            return {"range": (0.0, 1.0)}, "random.uniform", [chance]  # type: ignore[list-item]
+            return {"range": (0.0, 1.0)}, "random.uniform", [chance]
         return {"probability": float(chance)}, "random.coin_flip", []
-    among, weights = args.pop("a"), args.pop("p", None)
-    _none_left(call, args)
+    among, weights = call.take("a"), call.take("p")
     choices = tuple(map(float, range(among) if isinstance(among, int) else among))
     return {"of": choices, "weights": None if weights is None else tuple(weights)}, "random.choice", []
-
-
-def _none_left(call: DaliCall, args: dict[str, Any]) -> None:
-    for name in args:
-        raise call.wrong(f"there is no argument {name!r}")
 
 
 def _stretched(samples: Value, name: str, by: list[Value]) -> Value:
@@ -119,16 +98,18 @@ def _stretched(samples: Value, name: str, by: list[Value]) -> Value:
     return Value.of([np.asarray(one(number)) for number in range(len(samples))], samples.layout)
 
 
-def random_choice(call: DaliCall) -> DataNode:
+@operator("random.choice", passes=True, positional=("a",))
+def _random_choice(call: DaliCall) -> DataNode:
     """``fn.random.choice``: int32 for integers, otherwise float32; of nodes, their type."""
-    if call.inputs or isinstance(call.args.get("p"), NativeNode):
-        return _choice_of_nodes(call)
     among, chances = call.args.get("a"), call.args.get("p")
+    if call.inputs or isinstance(chances, NativeNode):
+        return _choice_of_nodes(call)
     if among is None:
         raise call.wrong("the elements are missing", allowed="a=5 or a=[1.5, 2.5]")
     whole = np.asarray(among).dtype.kind in "iu"
     call.args["p"] = _chances(_elements(among), chances, 0)
-    return random_numbers("choice", "int32" if whole else "float32")(call)
+    call.args.setdefault("dtype", "int32" if whole else "float32")
+    return built("random.uniform", call)  # type: ignore[no-any-return]  # the distribution follows from the call's name
 
 
 def _elements(among: Any) -> Any:
@@ -206,42 +187,36 @@ def _choice_of_nodes(call: DaliCall) -> DataNode:
     return call.node(compute, inputs=[node.cpu() for node in nodes], summary=f"{wide} {kind} {seed}")
 
 
-def random_beta(call: DaliCall) -> DataNode:
+@operator("random.beta", each={"alpha": 1.0, "beta": 1.0})
+def _random_beta(call: DaliCall, *, shape: Any = None, dtype: Kind = "float32", seed: Seed) -> Any:
     """``fn.random.beta``: samples of Beta(alpha, beta), float32."""
-    shape, kind = call.take("shape"), dtype_name(call.take("dtype", "float32"))
     wide = () if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
-    nodes = [node_of(call.take(name, 1.0)).cpu() for name in ("alpha", "beta")]
-    like, seed = bool(call.inputs), call.drawing_seed
-    call.done()
 
-    def compute(values: list[Value], run: Run) -> Value:
-        first, second = values[-2:]
-        shapes = values[0].shapes() if like else [wide] * len(first)
-        parts = []
-        for n, index in enumerate(run.index):
-            rng = stream(seed, "random.beta", run.epoch, int(index))
-            drawn = rng.beta(float(first[n].reshape(-1)[0]), float(second[n].reshape(-1)[0]), shapes[n])
-            parts.append(np.asarray(drawn, kind))
-        return Value.of(parts, values[0].layout if like else "")
+    def one(*like: Array, alpha: Array, beta: Array, rng: Any) -> Any:
+        sides = like[0].shape if like else wide
+        return np.asarray(rng.beta(float(alpha.reshape(-1)[0]), float(beta.reshape(-1)[0]), sides), dtype)
 
-    return call.node(compute, *nodes, summary=f"{wide} {kind} {seed}")
+    return call.by_sample(one, seed=seed)
 
 
-def random_crop_window(call: DaliCall) -> tuple[DataNode, ...]:
+@operator("random_crop_generator")
+def _random_crop_window(
+    call: DaliCall,
+    *,
+    random_area: Any = (0.08, 1.0),
+    random_aspect_ratio: Any = (3 / 4, 4 / 3),
+    num_attempts: int = 10,
+    seed: Seed,
+) -> Any:
     """``fn.random_crop_generator``: anchor and shape of a random window, for images of the input shapes."""
-    area, ratio = call.take("random_area", (0.08, 1.0)), call.take("random_aspect_ratio", (3 / 4, 4 / 3))
-    attempts, seed = int(call.take("num_attempts", 10)), call.drawing_seed
-    call.done()
 
-    def compute(values: list[Value], run: Run) -> tuple[Value, ...]:
-        rows = []
-        for shape, index in zip(values[0].on_host(), run.index, strict=True):
-            rng = stream(seed, "random_crop_generator", run.epoch, int(index))
-            rows.append(random_window(int(shape[0]), int(shape[1]), area, ratio, rng.random((attempts, 4))))
-        windows = np.asarray(rows, np.int32).reshape(-1, 4)
-        return Value(windows[:, :2].copy()), Value(windows[:, 2:].copy())
+    def one(shape: Array, *, rng: Any) -> Any:
+        drawn = rng.random((num_attempts, 4))
+        window = random_window(int(shape[0]), int(shape[1]), random_area, random_aspect_ratio, drawn)
+        return np.array(window[:2], np.int32), np.array(window[2:], np.int32)
 
-    return several(call, compute, 2, summary=f"{area} {ratio} {attempts} {seed}")
+    call.inputs = [one.cpu() for one in call.inputs]
+    return call.by_sample(one, count=2, seed=seed)
 
 
 def random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) -> tuple[int, int, int, int]:
@@ -266,61 +241,54 @@ def random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) ->
     return (height - rows) // 2, (width - columns) // 2, rows, columns
 
 
-def roi_random_crop(call: DaliCall) -> DataNode:
+@operator(
+    "roi_random_crop",
+    each=dict.fromkeys(("crop_shape", "roi_start", "roi_end", "roi_shape", "in_shape")),
+)
+def _roi_random_crop(call: DaliCall, *, seed: Seed) -> Any:
     """``fn.roi_random_crop``: start of a window that contains a region, or lies within a larger region."""
-    arguments = {
-        name: call.take(name) for name in ("crop_shape", "roi_start", "roi_end", "roi_shape", "in_shape")
-    }
-    if arguments["crop_shape"] is None or arguments["roi_start"] is None:
+    known = call.settings.keys()
+    if not {"crop_shape", "roi_start"} <= known:
         raise call.wrong("crop_shape or roi_start is missing")
-    if (arguments["roi_end"] is None) == (arguments["roi_shape"] is None):
+    if ("roi_end" in known) == ("roi_shape" in known):
         raise call.wrong("the end of the region is not clear", allowed="roi_end or roi_shape")
-    seed, data = call.drawing_seed, call.inputs[:1]
-    call.done()
-    nodes = {name: node_of(one).cpu() for name, one in arguments.items() if one is not None}
+    call.inputs = call.inputs[:1]
 
-    def compute(values: list[Value], run: Run) -> Value:
-        settings = dict(zip(nodes, values[len(data) :], strict=True))
-        parts = []
-        for n, index in enumerate(run.index):
-            at = {name: np.atleast_1d(one[n]).astype(np.int64) for name, one in settings.items()}
-            start, size = at["roi_start"], at["crop_shape"]
-            end = at["roi_end"] if "roi_end" in at else start + at["roi_shape"]
-            low, high = np.minimum(start, end - size), np.maximum(start, end - size)
-            bound = np.asarray(values[0].shapes()[n]) if data else at.get("in_shape")
-            if bound is not None:  # the window lies within the sample as well
-                low, high = np.maximum(low, 0), np.minimum(high, np.maximum(bound[: len(size)] - size, 0))
-            rng = stream(seed, "roi_random_crop", run.epoch, int(index))
-            parts.append(rng.integers(low, np.maximum(high, low) + 1))
-        return Value.of(parts)
+    def one(*data: Array, rng: Any, **settings: Array) -> Any:
+        at = {name: np.atleast_1d(number).astype(np.int64) for name, number in settings.items()}
+        start, size = at["roi_start"], at["crop_shape"]
+        end = at["roi_end"] if "roi_end" in at else start + at["roi_shape"]
+        low, high = np.minimum(start, end - size), np.maximum(start, end - size)
+        bound = np.asarray(data[0].shape) if data else at.get("in_shape")
+        if bound is not None:  # the window lies within the sample as well
+            low, high = np.maximum(low, 0), np.minimum(high, np.maximum(bound[: len(size)] - size, 0))
+        return rng.integers(low, np.maximum(high, low) + 1)
 
-    return call.node(compute, *nodes.values(), summary=f"{list(nodes)} {seed}")
+    return call.by_sample(one, layout="", seed=seed)
 
 
-def batch_permutation(call: DaliCall) -> DataNode:
+@operator("batch_permutation")
+def _batch_permutation(
+    call: DaliCall, *, allow_repetitions: bool = False, no_fixed_points: bool = False, seed: Seed
+) -> DataNode:
     """``fn.batch_permutation``: the numbers of a batch's samples in a random order, or random ones with repetitions.
 
     The order depends on seed, epoch and the batch's first sample.
     """
-    repeats, moves = bool(call.take("allow_repetitions", False)), bool(call.take("no_fixed_points", False))
-    seed = call.drawing_seed
-    call.done()
 
     def compute(_: list[Value], run: Run) -> Value:
         indices = np.asarray(run.index)
         count = len(indices)
         rng = stream(seed, "batch_permutation", run.epoch, int(indices[0]))
-        moving, own = moves and count > 1, np.arange(count)
-        if repeats:
+        moving, own = no_fixed_points and count > 1, np.arange(count)
+        if allow_repetitions:
             order = rng.integers(0, count - moving, count)
-            return Value(
-                (order + (moving & (order >= own))).astype(np.int32)
-            )  # skips the sample's own number
+            # skips the sample's own number
+            return Value((order + (moving & (order >= own))).astype(np.int32))
         order = rng.permutation(count)
-        while (
-            moving and (order == own).any()
-        ):  # about a third of all permutations have no fixed point, so few attempts are needed
+        # about a third of all permutations have no fixed point, so few attempts are needed
+        while moving and (order == own).any():
             order = rng.permutation(count)
         return Value(order.astype(np.int32))
 
-    return call.node(compute, summary=f"{seed} {repeats} {moves}")
+    return call.node(compute)

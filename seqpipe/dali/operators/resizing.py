@@ -12,14 +12,17 @@ from ...array import namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ..call import IMAGE_LAYOUTS, DaliCall, Row, native, plain, stacked_nodes
+from ..call import native, plain, stacked_nodes
 from ..data_node import DataNode, node_of
+from ..declared import IMAGE_LAYOUTS, DaliCall, Row, operator
 from ..dtypes import DALIInterpType
 from ..value import Value
 from .volumes import resized
 from .windows import window_sides
 
-__all__ = ["random_resized_crop", "resize", "resize_crop_mirror"]
+__all__: list[str] = []
+
+_ACCEPTED: Final = ("image_type", "interp_type_old")
 
 _SIDES: Final = ("resize_x", "resize_y", "resize_shorter", "resize_longer")
 _GROUPS: Final = (
@@ -35,7 +38,8 @@ _ARGUMENTS: Final = (
 _BOTH: Final = "Antialiased INTERP_LINEAR is INTERP_TRIANGULAR where images shrink"
 
 
-def resize(call: DaliCall) -> Any:
+@operator("resize", passes=True, accept=_ACCEPTED, defaults={"subpixel_scale": True})
+def _resize(call: DaliCall) -> Any:
     """``fn.resize``: images, sequences and volumes; sizes may be fractions, negative to mirror, and nodes."""
     saves, filters = bool(call.take("save_attrs", False)), _filters_of(call)
     arguments = {name: value for name in _ARGUMENTS if (value := call.take(name)) is not None}
@@ -160,7 +164,13 @@ def _sizes(values: list[Value], _: Run) -> Value:
     return Value(np.asarray(sides, np.int32))
 
 
-def random_resized_crop(call: DaliCall) -> DataNode:
+@operator(
+    "random_resized_crop",
+    passes=True,
+    accept=("image_type",),
+    note="min_filter and mag_filter must give the same result, as INTERP_TRIANGULAR and INTERP_LINEAR do",
+)
+def _random_resized_crop(call: DaliCall) -> DataNode:
     """``fn.random_resized_crop``: one number as size stands for both sides.
 
     ``min_filter`` and ``mag_filter`` must give the same result, since a drawn window may shrink along one axis and grow
@@ -180,13 +190,21 @@ def random_resized_crop(call: DaliCall) -> DataNode:
     return native(call, compat="dali")  # type: ignore[no-any-return]
 
 
-def resize_crop_mirror(call: DaliCall) -> Any:
+@operator("resize_crop_mirror", passes=True, accept=_ACCEPTED, defaults={"subpixel_scale": True})
+@operator(
+    "fast_resize_crop_mirror",
+    passes=True,
+    to="resize_crop_mirror",
+    accept=_ACCEPTED,
+    defaults={"subpixel_scale": True, "antialias": False},
+)
+def _resize_crop_mirror(call: DaliCall) -> Any:
     """``fn.resize_crop_mirror``: ``mirror`` is 1 for left to right, 2 for top to bottom, 3 for both."""
     if sides := window_sides(call):
         call.args["crop"] = tuple(sides)
     mirror = call.args.get("mirror")
     if isinstance(mirror, NativeNode) or mirror not in (2, 3):
-        return resize(call)
+        return _resize(call)
     call.args["mirror"] = bool(mirror & 1)
-    result = resize(call)
+    result = _resize(call)
     return DataNode("mirror", [result], partial(_mirrored, "H"), device=result.device, summary="H")

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...errors import ParameterError
 from ...ops import Run
 from ...ops.call.backends import cuda_device_of
+from ...ops.geometry.rotations import rotated_boxes, rotated_extent, rotation_about
 from ...resampling.gather import Interpolation, gather
-from ...resampling.mapping import Extent, Mapping3
-from ..call import DaliCall, native, plain
-from ..data_node import DataNode, node_of, outputs_of
+from ...resampling.mapping import Mapping3
+from ..call import native, plain
+from ..data_node import DataNode, node_of
+from ..declared import DaliCall, operator
 from ..dtypes import converted, dtype_name
 from ..value import Value
 from .volumes import in_slices, restored
 
-__all__ = ["rotate", "rotate_boxes"]
+__all__: list[str] = []
 
 
-def rotate(call: DaliCall) -> DataNode:
+@operator(
+    "rotate",
+    passes=True,
+    renamed={"output_dtype": "dtype"},
+    note="without axis, the slices of volumes are rotated one by one, where DALI refuses them",
+)
+def _rotate(call: DaliCall) -> DataNode:
     """``fn.rotate``: with ``axis``, volumes around it; otherwise images, or each slice of a volume."""
-    axis = call.take("axis")
-    if axis is None:
+    if call.args.get("axis") is None:
         return native(call)  # type: ignore[no-any-return]
-    angle = call.take("angle")
+    angle, axis = call.take("angle"), call.take("axis")
     if angle is None:
         raise call.wrong("angle is missing")
     fill, keeps, size = call.take("fill_value"), bool(call.take("keep_size", False)), call.take("size")
@@ -51,37 +56,17 @@ def rotate(call: DaliCall) -> DataNode:
             volume, order = in_slices(part, layout)
             if kind not in (None, part.dtype.name) and interpolation != "nearest":
                 volume = volume.astype(np.float32)
-            matrix = _matrix(float(np.ravel(turn)[0]), np.ravel(direction))
+            matrix = rotation_about(float(np.ravel(turn)[0]), np.ravel(direction))
             d, h, w = volume.shape[:3]
-            extent = (d, h, w) if keeps else _size(matrix, (d, h, w)) if wanted is None else tuple(wanted)
+            extent = (
+                (d, h, w) if keeps else rotated_extent(matrix, (d, h, w)) if wanted is None else tuple(wanted)
+            )
             rotated = _rotated(volume, matrix, extent, interpolation, fill)
             parts.append(restored(converted(rotated, kind or part.dtype.name), order, part.ndim))
         return Value.of(parts, value.layout, value.sources)
 
     summary = f"{fill} {keeps} {wanted} {interpolation} {kind}"
     return call.node(compute, node_of(angle).cpu(), node_of(axis).cpu(), summary=summary)
-
-
-def _matrix(angle: float, axis: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return the 3×3 matrix from slice, row and column of the result to those of the volume, about their centers."""
-    if axis.size != 3 or not np.any(axis):
-        raise ParameterError(f"axis={axis.tolist()}", source="fn.rotate", allowed="x, y and z, not all 0")
-    x, y, z = (axis / np.linalg.norm(axis)).tolist()
-    cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    if angle % 90 == 0:
-        cosine, sine = round(cosine), round(sine)
-    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])  # Rodrigues' formula
-    turned = cosine * np.eye(3) + sine * cross + (1 - cosine) * np.outer((x, y, z), (x, y, z))
-    return np.asarray(turned.T[::-1, ::-1], np.float64)
-
-
-def _size(matrix: npt.NDArray[np.float64], extent: Extent) -> Extent:
-    """Return the size that shows all of a rotated volume, by DALI's rule: as even as that of the nearest axis."""
-    spread = np.abs(matrix.T)
-    sides = np.ceil(spread @ extent - 0.01).astype(int)
-    like = np.array(extent)[spread.argmax(axis=1)]
-    d, h, w = (sides + (sides - like) % 2).tolist()
-    return d, h, w
 
 
 def _rotated(
@@ -100,92 +85,57 @@ def _one_each(labels: Array, count: int) -> bool:
     return bool(labels.ndim <= 2 and labels.shape[:1] == (count,))
 
 
-def rotate_boxes(call: DaliCall) -> Any:
+@operator("bbox_rotate", each={"angle": None, "input_shape": None, "size": None})
+def _bbox_rotate(
+    call: DaliCall,
+    *,
+    bbox_normalized: bool = True,
+    keep_size: bool = False,
+    bbox_layout: Any = "xyXY",
+    shape_layout: str = "HW",
+    mode: Any = "expand",
+    remove_threshold: float = 0.1,
+) -> Any:
     """``fn.bbox_rotate``: the boxes of images that ``fn.rotate`` turns; with the labels of the boxes that remain."""
-    normalized, keeps = bool(call.take("bbox_normalized", True)), bool(call.take("keep_size", False))
-    layout, shape_layout = call.take("bbox_layout", "xyXY"), str(call.take("shape_layout", "HW"))
-    mode, threshold = call.take("mode", "expand"), float(call.take("remove_threshold", 0.1))
-    size = call.take("size")
-    angle, shape = call.take("angle"), call.take("input_shape")
-    call.done()
-    if angle is None or shape is None:
+    if not {"angle", "input_shape"} <= call.settings.keys():
         raise call.wrong("an argument is missing", allowed="angle and input_shape")
     for name, value, allowed in (
-        ("bbox_layout", layout, ("xyXY", "xyWH")),
+        ("bbox_layout", bbox_layout, ("xyXY", "xyWH")),
         ("mode", mode, ("expand", "fixed", "halfway")),
     ):
         if value not in allowed:
             raise call.wrong(f"{name}={value!r} is not valid", allowed=", ".join(map(repr, allowed)))
-    if not {"H", "W"} <= {*shape_layout} or (keeps and size is not None):
+    if not {"H", "W"} <= {*shape_layout} or (keep_size and "size" in call.settings):
         raise call.wrong(
             "what size?", allowed="shape_layout with H and W; keep_size or size, or none of both"
         )
-    count = len(call.inputs)
 
-    def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
-        boxes, *labels, turns, shapes = (value.on_host() for value in values[: count + 2])
-        kept = []
-        for number in range(len(boxes)):
-            sides = np.ravel(shapes[number]).tolist()
-            height, width = (float(sides[shape_layout.index(letter)]) for letter in "HW")
-            turn = float(np.ravel(turns[number])[0])
-            scale = np.array([width, height] * 2 if normalized else [1.0] * 4)
-            rotated = np.asarray(boxes[number], np.float64).reshape(-1, 4) * scale
-            if layout == "xyWH":
-                rotated[:, 2:] += rotated[:, :2]
-            canvas: Any = (height, width) if keeps else None
-            if size is not None:
-                canvas = [float(side) for side in np.ravel(values[-1].on_host()[number])]
-            if wrong := [one.shapes()[number] for one in labels if not _one_each(one[number], len(rotated))]:
-                raise ParameterError(
-                    f"labels of the shape {wrong[0]} of {len(rotated)} boxes",
-                    source="fn.bbox_rotate",
-                    allowed="(boxes,) or (boxes, 1)",
-                )
-            if canvas is None:
-                canvas = _size(_matrix(turn, np.array([0, 0, 1])), (1, round(height), round(width)))[1:]
-            rotated, inside = _turned(rotated, turn, (height, width), (canvas[0], canvas[1]), mode)
-            remain = np.ones(len(rotated), bool) if not keeps and size is None else inside >= threshold - 1e-9
-            if layout == "xyWH":
-                rotated[:, 2:] -= rotated[:, :2]
-            back = np.array([canvas[1], canvas[0]] * 2 if normalized else [1.0] * 4)
-            kept.append(
-                [(rotated / back).astype(np.float32)[remain], *(one[number][remain] for one in labels)]
+    def one(found: Array, *labels: Array, angle: Array, input_shape: Array, size: Any = None) -> Any:
+        sides = np.ravel(input_shape).tolist()
+        height, width = (float(sides[shape_layout.index(letter)]) for letter in "HW")
+        turn = float(np.ravel(angle)[0])
+        scale = np.array([width, height] * 2 if bbox_normalized else [1.0] * 4)
+        boxes = np.asarray(found, np.float64).reshape(-1, 4) * scale
+        if bbox_layout == "xyWH":
+            boxes[:, 2:] += boxes[:, :2]
+        if wrong := [one.shape for one in labels if not _one_each(one, len(boxes))]:
+            raise call.fault(
+                f"labels of the shape {wrong[0]} of {len(boxes)} boxes", allowed="(boxes,) or (boxes, 1)"
             )
-        return tuple(Value.of(column) for column in zip(*kept, strict=True))
+        canvas: Any = (height, width)
+        if size is not None:
+            canvas = [float(side) for side in np.ravel(size)]
+        elif not keep_size:
+            canvas = rotated_extent(
+                rotation_about(turn, np.array([0, 0, 1])), (1, round(height), round(width))
+            )[1:]
+        boxes, inside = rotated_boxes(boxes, turn, (height, width), (canvas[0], canvas[1]), mode)
+        remain = inside >= remove_threshold - 1e-9 if keep_size or size is not None else slice(None)
+        if bbox_layout == "xyWH":
+            boxes[:, 2:] -= boxes[:, :2]
+        back = np.array([canvas[1], canvas[0]] * 2 if bbox_normalized else [1.0] * 4)
+        return [(boxes / back).astype(np.float32)[remain], *(one[remain] for one in labels)]
 
-    summary = f"{normalized} {keeps} {layout} {shape_layout} {mode} {threshold}"
-    nodes = [node_of(one).cpu() for one in (angle, shape, size) if one is not None]
-    node = call.node(compute, *nodes, summary=summary)
-    results = outputs_of(node, count)
-    return results if count > 1 else results[0]
-
-
-def _turned(
-    boxes: npt.NDArray[np.float64],
-    angle: float,
-    before: tuple[float, float],
-    after: tuple[float, float],
-    mode: str,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return rotated boxes cropped to the result, and the share of each that is inside.
-
-    Args:
-        boxes: left, top, right and bottom in pixels.
-        angle: in degrees.
-        before: height and width of the image.
-        after: height and width of the rotated image.
-        mode: "expand" encloses the rotated box; "fixed" keeps its sides, exchanged beyond 45 degrees; "halfway" is
-            between both.
-    """
-    cosine, sine = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    old, new = np.array(before[::-1]) / 2, np.array(after[::-1]) / 2
-    center, sides = (boxes[:, :2] + boxes[:, 2:]) / 2 - old, boxes[:, 2:] - boxes[:, :2]
-    center = center @ np.array([[cosine, -sine], [sine, cosine]]) + new
-    enclosing = sides @ np.abs([[cosine, sine], [sine, cosine]])
-    fixed = sides[:, ::-1] if abs(sine) > abs(cosine) else sides
-    sides = {"expand": enclosing, "fixed": fixed, "halfway": (enclosing + fixed) / 2}[mode]
-    whole = np.concatenate([center - sides / 2, center + sides / 2], axis=1)
-    clipped = whole.clip(0, np.tile(2 * new, 2))
-    area = np.maximum((clipped[:, 2:] - clipped[:, :2]).prod(axis=1), 0)
-    return clipped, area / np.maximum(sides.prod(axis=1), 1e-12)
+    call.inputs = [one.cpu() for one in call.inputs]
+    results = call.by_sample(one, count=len(call.inputs))
+    return results if len(results) > 1 else results[0]

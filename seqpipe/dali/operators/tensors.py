@@ -9,17 +9,17 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import Array, namespace
-from ...errors import ParameterError
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
-from ..call import DaliCall, plain
+from ..call import plain
 from ..data_node import DataNode, node_of
-from ..dtypes import converted, dtype_name
+from ..declared import DaliCall, Kind, operator
+from ..dtypes import converted
 from ..value import Value
 from .arrays import axes_of
 from .volumes import sides_and_scales
 
-__all__ = ["tensor_resize"]
+__all__: list[str] = []
 
 _ROUNDINGS: Final[Mapping[str, Callable[[float], int]]] = {
     "round": round,
@@ -30,15 +30,31 @@ _ROUNDINGS: Final[Mapping[str, Callable[[float], int]]] = {
 """How sizes that are no whole numbers become whole."""
 
 
-def tensor_resize(call: DaliCall) -> DataNode:
+@operator(
+    "tensor_resize",
+    passes=True,
+    refuse={
+        **dict.fromkeys(("min_filter", "mag_filter"), "interp_type is for both directions"),
+        **dict.fromkeys(("roi_start", "roi_end", "roi_relative"), "fn.slice cuts regions"),
+        "max_size": "mode='not_larger' limits sizes",
+    },
+)
+def _tensor_resize(
+    call: DaliCall,
+    *,
+    axes: Any = None,
+    axis_names: Any = None,
+    mode: Any = "default",
+    subpixel_scale: bool = True,
+    size_rounding: Any = "round",
+    alignment: Any = 0.5,
+    dtype: Kind = None,
+) -> DataNode:
     """``fn.tensor_resize``: to ``sizes`` or by ``scales``, of all axes or of some; linear by default, antialiased."""
-    axes, names = call.take("axes"), call.take("axis_names")
     arguments = {name: call.take(name) for name in ("sizes", "scales") if call.args.get(name) is not None}
-    mode, subpixel = call.take("mode", "default"), bool(call.take("subpixel_scale", True))
-    rounding, alignment = call.take("size_rounding", "round"), call.take("alignment", 0.5)
+    names, rounding, kind = axis_names, size_rounding, dtype
     if rounding not in _ROUNDINGS:
         raise call.wrong(f"size_rounding={rounding!r}", allowed=", ".join(map(repr, _ROUNDINGS)))
-    kind = None if (dtype := call.take("dtype")) is None else dtype_name(dtype)
     options = {
         name: plain(name, value)
         for name in ("interp_type", "antialias")
@@ -62,10 +78,8 @@ def tensor_resize(call: DaliCall) -> DataNode:
         for part, numbers, point in zip(value, wanted.on_host(), points.on_host(), strict=True):
             requested = np.ravel(numbers).astype(np.float64)
             if requested.size not in (1, len(places)):
-                raise ParameterError(
-                    f"{name} has {requested.size} values",
-                    source="fn.tensor_resize",
-                    allowed=f"one value, or {len(places)}",
+                raise call.fault(
+                    f"{name} has {requested.size} values", allowed=f"one value, or {len(places)}"
                 )
             extents = [part.shape[axis] for axis in places]
             targets = np.broadcast_to(requested, len(places)) * (extents if name == "scales" else 1)
@@ -73,7 +87,7 @@ def tensor_resize(call: DaliCall) -> DataNode:
             if rounding != "round":
                 exact = [scale * extent for scale, extent in zip(scales, extents, strict=True)]
                 sides = [max(_ROUNDINGS[rounding](round(side, 6)), 1) for side in exact]
-            if not subpixel:
+            if not subpixel_scale:
                 scales = [side / extent for side, extent in zip(sides, extents, strict=True)]
             at = np.broadcast_to(np.ravel(point).astype(float), len(places)).tolist()
             takes = options.get("interp_type") == "nearest"
@@ -87,7 +101,7 @@ def tensor_resize(call: DaliCall) -> DataNode:
         compute,
         node_of(number).cpu(),
         node_of(alignment).cpu(),
-        summary=f"{name} {axes} {names} {mode} {subpixel} {rounding} {kind} {options}",
+        summary=f"{name} {options}",
     )
 
 

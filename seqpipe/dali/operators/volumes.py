@@ -16,12 +16,13 @@ from ...ops import REGISTRY
 from ...ops import DataNode as NativeNode
 from ...ops.core.spec import COMPUTED_DTYPES
 from ...ops.filters.smooth import derivative_windows
-from ..call import IMAGE_LAYOUTS, DaliCall, native
+from ..call import native
 from ..data_node import DataNode, node_of
+from ..declared import DaliCall, image_layout, operator
 from ..dtypes import converted, dtype_name
 from ..value import Value
 
-__all__ = ["blurred", "gaussian_window", "in_slices", "laplacian", "resized", "restored", "sides_and_scales"]
+__all__ = ["blurred", "gaussian_window", "in_slices", "resized", "restored", "sides_and_scales"]
 
 _SIDES: Final = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
@@ -84,7 +85,7 @@ def resized(value: Value, settings: Mapping[str, Any]) -> Value:
         settings: arguments of ``fn.resize`` by name, those that are nodes as their values; ``filters`` are the
             interpolations along axes that shrink and along others.
     """
-    layout = value.layout or IMAGE_LAYOUTS.get(value.ndim, "")
+    layout = image_layout(value)
     letters = "".join(letter for letter in layout if letter in "DHW")
     targets = []
     for n, shape in enumerate(value.shapes()):
@@ -342,7 +343,8 @@ def gaussian_window(sigma: float, size: int) -> npt.NDArray[np.float64]:
 # ---------------------------------------------------------------------- laplacian
 
 
-def laplacian(call: DaliCall) -> DataNode:
+@operator("laplacian", passes=True)
+def _laplacian(call: DaliCall) -> DataNode:
     """``fn.laplacian``: also of volumes, and with windows and a scale for each axis, slices or rows first."""
     names, by_axis = ("window_size", "smoothing_size", "scale"), False
     for name in names:

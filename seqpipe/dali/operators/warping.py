@@ -17,16 +17,18 @@ from ...ops import Run
 from ...ops.call.backends import cuda_device_of
 from ...resampling.gather import gather
 from ...resampling.mapping import Mapping3
-from ..call import DaliCall, native, plain
+from ..call import native, plain
 from ..data_node import node_of
+from ..declared import DaliCall, operator
 from ..dtypes import converted, dtype_name
 from ..value import Value
 from .volumes import in_slices, restored
 
-__all__ = ["warp_affine"]
+__all__: list[str] = []
 
 
-def warp_affine(call: DaliCall) -> Any:
+@operator("warp_affine", passes=True, accept=("border",), inputs=("matrix",))
+def _warp_affine(call: DaliCall) -> Any:
     """``fn.warp_affine``: ``matrix`` and ``size`` may be nodes; those of volumes have x, y and z, and slices first."""
     matrix, size = call.args.get("matrix"), call.args.get("size")
     if matrix is None:

@@ -12,8 +12,8 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ..call import IMAGE_LAYOUTS, DaliCall
 from ..data_node import DataNode, node_of, outputs_of
+from ..declared import IMAGE_LAYOUTS, DaliCall, operator
 from ..dtypes import converted
 from ..sources.mapped import views
 from ..value import Value
@@ -24,6 +24,7 @@ __all__ = ["crop_window", "fill_levels", "slice_", "window_sides"]
 _POLICIES = ("error", "pad", "trim_to_shape")
 
 
+@operator("slice", passes=True, accept=("image_type",))
 def slice_(call: DaliCall) -> DataNode:
     """``fn.slice``: a window along some axes, by its start and its end or shape, absolute or relative.
 

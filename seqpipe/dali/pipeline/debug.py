@@ -10,9 +10,10 @@ import numpy as np
 from ...errors import ParameterError, StateError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ..call import Row, called
+from ..call import called
 from ..computed import ComputedNode, evaluated, flat, holding, run_of, with_each_node
 from ..data_node import nodes_in
+from ..declared import Row
 from ..raised import as_dali_raises
 from ..tensors import TensorListCPU, TensorListGPU, tensor_list
 from ..value import Value, value_of

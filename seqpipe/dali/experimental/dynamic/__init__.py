@@ -16,7 +16,7 @@ from typing import Any
 
 from ...table import operators_in
 from . import checkpoint, context, math, random
-from .calls import ExternalSource, find, imread
+from .calls import GROUP, ExternalSource, imread
 from .context import *  # noqa: F403  there is one list of names, that of the module
 from .kinds import BY_PUBLIC_NAME, DType, dtype, type_id
 from .values import Batch, Tensor, as_batch, as_tensor, batch, tensor
@@ -41,9 +41,7 @@ __all__ += context.__all__
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return BY_PUBLIC_NAME[name] if name in BY_PUBLIC_NAME else find("", name)
+    return BY_PUBLIC_NAME[name] if name in BY_PUBLIC_NAME else getattr(GROUP, name)
 
 
 def __dir__() -> list[str]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from ....errors import ParameterError, StateError
-from ...call import Row, call_operator
+from ...call import Draft, call_operator
 from ...computed import ComputedNode, flat, holding, run_of, with_each_node
 from ...data_node import DataNode, pop_pipeline, push_pipeline
+from ...declared import Row
 from ...device import gpu_number
 from ...pipeline import Pipeline
-from ...raised import as_dali_raises
-from ...table import OperatorGroup, class_name, groups_in, operators_in, row_of
+from ...raised import as_dali_raises, dali_error
+from ...table import OperatorGroup, class_name, operators_in, row_of
 from ...tensors import TensorListCPU, TensorListGPU
 from ...value import Value, value_of
 from .context import Device, EvalContext
@@ -24,7 +24,7 @@ from .generator import rng_of
 from .kinds import DType
 from .values import Batch, Tensor, _broadcast, as_batch, as_tensor, is_samples
 
-__all__ = ["ExternalSource", "Reader", "computed", "find", "imread"]
+__all__ = ["GROUP", "ExternalSource", "Reader", "computed", "imread"]
 
 _NOT_HERE: Final = (
     *("external_source", "python_function", "numba_function", "torch_python_function"),
@@ -33,7 +33,7 @@ _NOT_HERE: Final = (
 """Operators that pipelines have, and dynamic mode has not."""
 
 
-class _Call:
+class _Call(Draft):
     """The pipeline of one call: it has the call's samples, threads and seed.
 
     Args:
@@ -41,12 +41,11 @@ class _Call:
         rng: generator of seeds.
     """
 
-    is_draft, computes, scope, anonymous = False, False, None, 0
-    py_num_workers, py_start_method = 1, "fork"
+    is_draft = False
 
     def __init__(self, batch_size: int, rng: Any) -> None:
         self.batch_size, self._rng = batch_size, rng
-        self.num_threads, self.seed = EvalContext.current().num_threads, 0
+        self.num_threads = EvalContext.current().num_threads
         self.attached_nodes: dict[DataNode, DataNode] = {}
 
     def gpu_index(self) -> int | None:
@@ -56,9 +55,6 @@ class _Call:
     def seed_of(self, name: str, seed: int | None, *, shared: bool = False) -> int:  # noqa: ARG002
         """Return the seed of a call: its own, or the next number of the generator."""
         return int(seed) if seed is not None and seed >= 0 else rng_of(self._rng)() >> 1
-
-    def register_source(self, name: str | None, source: Any) -> None:
-        """Do nothing: calls are no readers."""
 
 
 def computed(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
@@ -129,17 +125,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@cache
-def find(group: str, name: str) -> Any:
-    """Return an operator, the class of a reader, or a group; "" for the module itself.
-
-    Raises:
-        AttributeError: there is none of this name.
-    """
+def _made(group: str, name: str) -> Any:
+    """Return an operator, or the class of a reader; "" for the module itself."""
     full_name = f"{group}.{name}" if group else name
-    row = row_of(full_name)
-    if row is not None and full_name not in _NOT_HERE and not group.endswith("readers"):
-        return _function(full_name, row)
     if group.endswith("readers"):
         for operator in operators_in(group):
             if class_name(operator).lower() == name.lower():
@@ -148,10 +136,8 @@ def find(group: str, name: str) -> Any:
                     "__doc__": f"``fn.{group}.{operator}`` as an object.",
                 }
                 return type(name, (Reader,), members)
-    if name in groups_in(group):
-        return OperatorGroup(
-            full_name, find, class_name if name == "readers" else str, "experimental.dynamic"
-        )
+    elif (row := row_of(full_name)) is not None and full_name not in _NOT_HERE:
+        return _function(full_name, row)
     raise AttributeError(f"module 'seqpipe.dali.experimental.dynamic' has no operator {full_name!r}")
 
 
@@ -182,10 +168,7 @@ class Reader:
         arguments = {name: _plain(one) for name, one in arguments.items()}
         wanted = arguments.get("device")
         if wanted == "gpu" and not any(kind in self.operator for kind in ("video", "numpy", "fits")):
-            with as_dali_raises:
-                raise ParameterError(
-                    f"Invalid device {wanted!r}", source=f"ndd.{self.operator}", allowed="'cpu'"
-                )
+            raise dali_error(f"Invalid device {wanted!r}", source=f"ndd.{self.operator}", allowed="'cpu'")
         self._arguments, self._batch_size = {**arguments, "name": "reader"}, 0
         self._pipe: Pipeline | None = None
         self._structure: Any = None
@@ -368,8 +351,8 @@ def imread(filepaths: Any, /, *, device: Any = "cpu", **arguments: Any) -> Any:
         texts: Any = as_batch([_path_bytes(one) for one in filepaths])
     else:
         texts = filepaths if is_samples(filepaths) else _path_bytes(filepaths)
-    data = find("io.file", "read")(texts)
-    return find("decoders", "image")(
+    data = GROUP.io.file.read(texts)
+    return GROUP.decoders.image(
         data, device="mixed" if str(device).startswith("gpu") else device, **arguments
     )
 
@@ -379,3 +362,12 @@ def _path_bytes(path: Any) -> Tensor:
         return path
     made: Tensor = Tensor._of(Value(np.frombuffer(os.fsencode(path), np.uint8)[None]))
     return made
+
+
+GROUP: Final = OperatorGroup(
+    "experimental.dynamic",
+    "",
+    _made,
+    lambda group, operator: class_name(operator) if group.endswith("readers") else operator,
+)
+"""The operators of dynamic mode, and its readers."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ....array import on_gpu
 from ....errors import ParameterError
 from ...device import gpu_number, has_driver
-from ...raised import as_dali_raises
+from ...raised import dali_error
 from . import checkpoint
 
 __all__ = [
@@ -69,15 +69,13 @@ class Device(_Entered):
         kind, colon, number = name.partition(":")
         kind = "gpu" if kind == "cuda" else kind
         if kind not in ("cpu", "gpu") or (colon and (device_id is not None or not number.isdigit())):
-            with as_dali_raises:
-                raise ParameterError(
-                    f"Invalid device name {name!r}", source="ndd.Device", allowed="'cpu', 'gpu', 'gpu:0', …"
-                )
+            raise dali_error(
+                f"Invalid device name {name!r}", source="ndd.Device", allowed="'cpu', 'gpu', 'gpu:0', …"
+            )
         if colon:
             device_id = int(number)
         if device_id is not None and not 0 <= device_id < (1 if kind == "cpu" else 2**31):
-            with as_dali_raises:
-                raise ParameterError(f"Invalid device id {device_id} of {kind!r}", source="ndd.Device")
+            raise dali_error(f"Invalid device id {device_id} of {kind!r}", source="ndd.Device")
         self.device_type = kind
         self.device_id = None if kind == "cpu" else (device_id or 0)
 

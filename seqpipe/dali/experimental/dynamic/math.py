@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import math
-from ...call import Row
+from ...declared import Row
 from .calls import computed
 
 __all__: list[str] = []

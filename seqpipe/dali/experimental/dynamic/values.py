@@ -14,7 +14,7 @@ from ...computed import ComputedNode, evaluated, run_of
 from ...data_node import operand_of, set_operators, subscript
 from ...dtypes import converted, dtype_name
 from ...expressions import combined, each_of, inverse, negative
-from ...raised import as_dali_raises
+from ...raised import as_dali_raises, dali_error
 from ...tensors import TensorListCPU, TensorListGPU, tensor_list
 from ...value import Value, value_of
 from .context import Device
@@ -204,8 +204,7 @@ class Tensor(_Samples):
 
     def _number(self) -> Any:
         if self.size != 1:
-            with as_dali_raises:
-                raise ParameterError(f"the number of a tensor of the shape {self.shape}", allowed="one value")
+            raise dali_error(f"the number of a tensor of the shape {self.shape}", allowed="one value")
         return self.item()
 
     def __bool__(self) -> bool:
@@ -274,10 +273,7 @@ class Batch(_Samples):
     def broadcast(sample: Any, batch_size: int, device: Any = None, dtype: Any = None) -> Batch:
         """Return a batch that has a sample several times."""
         if isinstance(sample, Batch):
-            with as_dali_raises:
-                raise ParameterError(
-                    "Cannot broadcast a Batch", source="ndd.Batch.broadcast", allowed="a sample"
-                )
+            raise dali_error("Cannot broadcast a Batch", source="ndd.Batch.broadcast", allowed="a sample")
         one = as_tensor(sample, dtype=dtype, device=device)
         made: Batch = Batch._of(_repeated(one._value, batch_size), one._kind)
         return made
@@ -400,8 +396,7 @@ def _arithmetic(sign: str, left: Any, right: Any) -> Any:
     """Return the result of a binary operation: a batch if an operand is one, else a tensor."""
     counts = {one.batch_size for one in (left, right) if isinstance(one, Batch)}
     if len(counts) > 1:
-        with as_dali_raises:
-            raise ParameterError(f"{sign!r} of batches of {' and '.join(map(str, counts))} samples")
+        raise dali_error(f"{sign!r} of batches of {' and '.join(map(str, counts))} samples")
     count = counts.pop() if counts else 1
     with as_dali_raises:
         operands = [
@@ -435,18 +430,16 @@ def _gathered(tensors: Any, kind: Any) -> tuple[Value, DType | None]:
     """Return the samples of a list, and their type if it is an enumeration."""
     if not tensors:
         if kind is None:
-            with as_dali_raises:
-                raise ParameterError("Element type of an empty batch", source="ndd.batch", allowed="dtype=…")
+            raise dali_error("Element type of an empty batch", source="ndd.batch", allowed="dtype=…")
         return Value(np.zeros(0, np.int32)), None
     ones = [as_tensor(one) for one in tensors]
     first = ones[0]
     for one in ones:
         if one.dtype != first.dtype or one.ndim != first.ndim:
             both = f"{first.dtype} of {first.ndim} axes and {one.dtype} of {one.ndim}"
-            with as_dali_raises:
-                raise ParameterError(
-                    f"samples {both} in a batch", source="ndd.batch", allowed="one dtype and number of axes"
-                )
+            raise dali_error(
+                f"samples {both} in a batch", source="ndd.batch", allowed="one dtype and number of axes"
+            )
     return Value.of([one._array for one in ones], first.layout or ""), first._kind
 
 
@@ -468,10 +461,9 @@ def _adapted(
         value = each_of(value, lambda part: part.copy())
     if layout is not None:
         if layout and len(value) and len(layout) != value.ndim:
-            with as_dali_raises:
-                raise ParameterError(
-                    f"layout={layout!r} of {value.ndim} dimensions", allowed="one letter for each axis"
-                )
+            raise dali_error(
+                f"layout={layout!r} of {value.ndim} dimensions", allowed="one letter for each axis"
+            )
         value = value.with_data(value.data, layout)
     return value, kind
 

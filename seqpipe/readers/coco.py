@@ -1,4 +1,4 @@
-"""``fn.readers.coco``: images with the boxes, labels and polygons of COCO's annotation files."""
+"""Annotation files in COCO's format: boxes, labels and polygons of images."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...core.json_text import parse_json
-from ...errors import ManifestError, SourceNotFoundError
-from ..call import DaliCall
-from ..data_node import DataNode
-from ..reading import Items
-from ..value import Value
-from .sources import bytes_of, started
+from ..core.json_text import parse_json
+from ..errors import ManifestError, SourceNotFoundError
 
-__all__ = ["coco_reader"]
+__all__ = ["AnnotatedImage", "AnnotationSettings", "annotated_images"]
 
 
-class _Annotated(NamedTuple):
+class AnnotatedImage(NamedTuple):
     """An image and its annotations.
 
     Attributes:
@@ -42,7 +37,7 @@ class _Annotated(NamedTuple):
     vertices: npt.NDArray[np.float32]
 
 
-class _Settings(NamedTuple):
+class AnnotationSettings(NamedTuple):
     """Arguments of the reader that select and convert annotations, by DALI's names."""
 
     ltrb: bool
@@ -52,55 +47,15 @@ class _Settings(NamedTuple):
     avoid_class_remapping: bool
 
 
-def coco_reader(call: DaliCall) -> tuple[DataNode, ...]:
-    """``fn.readers.coco``: encoded images, boxes and labels; polygons, vertices and image ids if enabled.
+def annotated_images(
+    root: Path, table: str, settings: AnnotationSettings, chosen: Any
+) -> list[AnnotatedImage]:
+    """Return the images of an annotation file with their annotations, by their ids or in the order of ``chosen``.
 
-    Boxes are ``x, y, width, height``, or with ``ltrb`` left, top, right and bottom; in pixels, or with ``ratio``
-    relative to the image's size. Labels number the categories from 1 in the order of the file. Images are sorted by
-    id, or in the order of ``images``.
+    Raises:
+        SourceNotFoundError: the file, or an image, does not exist.
+        ManifestError: the file has another format.
     """
-    settings = _Settings(
-        ltrb=bool(call.take("ltrb", False)),
-        ratio=bool(call.take("ratio", False)),
-        size_threshold=float(call.take("size_threshold", 0.1)),
-        include_iscrowd=bool(call.take("include_iscrowd", True)),
-        avoid_class_remapping=bool(call.take("avoid_class_remapping", False)),
-    )
-    polygons, numbers = bool(call.take("polygon_masks", False)), bool(call.take("image_ids", False))
-    root, table = call.take("file_root"), call.take("annotations_file")
-    if root is None or table is None:
-        raise call.wrong("which images?", allowed="file_root and annotations_file")
-    images = _annotated(Path(root), str(table), settings, call.take("images"))
-    if call.take("skip_empty", False):
-        images = [image for image in images if len(image.labels)]
-    if not images:
-        raise SourceNotFoundError("the file has no images", source=str(table), allowed="one or more")
-    parts = ["bytes", "boxes", "labels", *(["polygons", "vertices"] * polygons), *(["image_ids"] * numbers)]
-
-    def read(number: int) -> tuple[Any, ...]:
-        image = images[number]
-        drawn = (image.polygons, image.vertices) if polygons else ()
-        named = (np.array([image.number], np.int32),) if numbers else ()
-        return bytes_of(image.path), image.boxes, image.labels, *drawn, *named
-
-    dataset = Items.of(
-        read,
-        "coco",
-        tuple(parts),
-        {"coco": [[image.path, image.number] for image in images], "settings": list(settings)},
-        [image.source_info for image in images],
-        lambda items, sources: Value.of(items, "", sources),
-    )
-    nodes = started(call, dataset, dataset.names)
-    label = call.name or call.row.name
-    return tuple(
-        DataNode(label if part == "bytes" else f"{call.row.name}.{part}", [node], lambda v, _: v[0])
-        for part, node in zip(parts, nodes, strict=True)
-    )
-
-
-def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list[_Annotated]:
-    """Return the images of an annotation file with their annotations."""
     try:
         text = Path(table).read_text(encoding="utf-8")
     except OSError as error:
@@ -133,8 +88,12 @@ def _annotated(root: Path, table: str, settings: _Settings, chosen: Any) -> list
 
 
 def _image(
-    root: Path, image: Mapping[str, Any], objects: list[Any], classes: Mapping[Any, int], settings: _Settings
-) -> _Annotated:
+    root: Path,
+    image: Mapping[str, Any],
+    objects: list[Any],
+    classes: Mapping[Any, int],
+    settings: AnnotationSettings,
+) -> AnnotatedImage:
     boxes, labels = list[npt.NDArray[Any]](), list[int]()
     polygons, vertices = list[tuple[int, int, int]](), list[Any]()
     size = (image["width"], image["height"]) if settings.ratio else (1, 1)
@@ -152,7 +111,7 @@ def _image(
         boxes.append(box / (*size, *size))
         kind = annotation["category_id"]
         labels.append(kind if settings.avoid_class_remapping else classes[kind])
-    return _Annotated(
+    return AnnotatedImage(
         str(root / image["file_name"]),
         str(image["file_name"]),
         int(image["id"]),

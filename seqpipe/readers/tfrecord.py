@@ -1,4 +1,4 @@
-"""``fn.readers.tfrecord``: features of the records in TensorFlow's record files."""
+"""TensorFlow's record files: where their records are, and the features of a record."""
 
 from __future__ import annotations
 
@@ -10,18 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...array import Array
-from ...core.files.checks import VERIFY, masked_crc32c, verifies
-from ...errors import ManifestError, SourceNotFoundError, UnreadableSourceError, described_type
-from ..call import DaliCall
-from ..data_node import DataNode
-from ..reading import Items
-from ..tfrecord import Feature
-from ..value import Value
-from .sources import started
-from .webdataset import texts
+from ..array import Array
+from ..core.files.checks import VERIFY, masked_crc32c, verifies
+from ..errors import ManifestError, SourceNotFoundError, UnreadableSourceError
 
-__all__ = ["tfrecord_reader"]
+__all__ = ["Feature", "RecordSpan", "read_features", "records_of"]
 
 _HEADER: Final = 12
 _FOOTER: Final = 4
@@ -31,7 +24,23 @@ _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 """Wire types of protocol buffers."""
 
 
-class _Record(NamedTuple):
+class Feature(NamedTuple):
+    """A feature of records.
+
+    Attributes:
+        kind: ``"int64"``, ``"string"`` or ``"float32"``.
+        shape: shape of the values; of one element of the first axis if the length varies.
+        default: value of records without the feature.
+        varies: whether records differ in the number of values.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    default: Any
+    varies: bool
+
+
+class RecordSpan(NamedTuple):
     """A record of a file, with the position of its header."""
 
     path: str
@@ -44,43 +53,18 @@ class _Record(NamedTuple):
         return f"{self.path} at index {self.offset}"
 
 
-def tfrecord_reader(call: DaliCall) -> dict[str, DataNode]:
-    """``fn.readers.tfrecord``: the features of each record by their names; strings are arrays of bytes.
+def records_of(path: str, index: str | None = None) -> Iterator[RecordSpan]:
+    """Iterate over the records of a file: by the index file that ``tfrecord2idx`` makes, or by their headers.
 
-    Without ``index_path``, the headers of the records are read instead. The checksums of length and data are verified
-    when a record is read, unless the environment variable ``SEQPIPE_VERIFY`` is 0.
+    Raises:
+        SourceNotFoundError: a file does not exist.
+        ManifestError: a line of the index is not valid.
+        UnreadableSourceError: the file is no file of records, or is not complete.
     """
-    paths, indexes = texts(call.take("path")), texts(call.take("index_path"))
-    features = call.take("features")
-    if not paths or not isinstance(features, Mapping) or not features:
-        raise call.wrong("which features?", allowed="path, and features={name: tfrec.FixedLenFeature(…)}")
-    if wrong := next((name for name, one in features.items() if not isinstance(one, Feature)), None):
-        raise call.wrong(
-            f"the feature {wrong!r} is {described_type(features[wrong])}",
-            allowed="tfrec.FixedLenFeature(…) or tfrec.VarLenFeature(…)",
-        )
-    if indexes and len(indexes) != len(paths):
-        raise call.wrong(f"{len(indexes)} index_path for {len(paths)} paths", allowed="one for each, or none")
-    records = [one for path in paths for one in _records_of(path)] if not indexes else []
-    for path, index in zip(paths, indexes, strict=False):
-        records += _records_of_index(index, path)
-    if not records:
-        raise SourceNotFoundError("the files have no records", source=", ".join(paths))
-    dataset = Items.of(
-        lambda number: _values(records[number], features),
-        "tfrecord",
-        tuple(features),
-        {"tfrecord": [list(one) for one in records], "features": [list(one) for one in features.items()]},
-        [one.source for one in records],
-        lambda items, sources: Value.of(items, "", sources),
-    )
-    label, nodes = call.name or call.row.name, started(call, dataset, dataset.names)
-    return {
-        name: DataNode(label, [node], lambda v, _: v[0]) for name, node in zip(features, nodes, strict=True)
-    }
+    return _by_headers(path) if index is None else _by_index(index, path)
 
 
-def _records_of(path: str) -> Iterator[_Record]:
+def _by_headers(path: str) -> Iterator[RecordSpan]:
     """Iterate over the records of a file by their headers."""
     if not Path(path).is_file():
         raise SourceNotFoundError("there is no such file", source=path)
@@ -96,11 +80,11 @@ def _records_of(path: str) -> Iterator[_Record]:
                     source=path,
                     advice="Check that the file is complete, and not compressed",
                 )
-            yield _Record(path, offset, size)
+            yield RecordSpan(path, offset, size)
             offset += size
 
 
-def _records_of_index(index: str, path: str) -> Iterator[_Record]:
+def _by_index(index: str, path: str) -> Iterator[RecordSpan]:
     """Iterate over the records of a file by its index file, made by ``tfrecord2idx``."""
     for file in (path, index):
         if not Path(file).is_file():
@@ -114,11 +98,17 @@ def _records_of_index(index: str, path: str) -> Iterator[_Record]:
             raise ManifestError(
                 f"line {number}: {line!r}", source=index, allowed="offset and size, as by tfrecord2idx"
             ) from error
-        yield _Record(path, offset, size)
+        yield RecordSpan(path, offset, size)
 
 
-def _values(record: _Record, features: Mapping[str, Feature]) -> tuple[Array, ...]:
-    """Read the features of a record."""
+def read_features(record: RecordSpan, features: Mapping[str, Feature]) -> tuple[Array, ...]:
+    """Read the features of a record; those that are strings are arrays of bytes.
+
+    The checksums of length and data are verified, unless the environment variable ``SEQPIPE_VERIFY`` is 0.
+
+    Raises:
+        UnreadableSourceError: the record is damaged, or a feature is not as described.
+    """
     try:
         with Path(record.path).open("rb") as file:
             left = os.fstat(file.fileno()).st_size - record.offset
@@ -141,7 +131,7 @@ def _values(record: _Record, features: Mapping[str, Feature]) -> tuple[Array, ..
     )
 
 
-def _verify(whole: memoryview, record: _Record) -> None:
+def _verify(whole: memoryview, record: RecordSpan) -> None:
     """Compare a record with its length and its checksums."""
     parts = {"length": whole[: _HEADER - _FOOTER], "data": whole[_HEADER:-_FOOTER]}
     sums = {"length": whole[_HEADER - _FOOTER : _HEADER], "data": whole[-_FOOTER:]}

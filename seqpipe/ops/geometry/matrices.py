@@ -1,0 +1,97 @@
+"""Affine matrices ``(D, D + 1)`` of points in the plane and in space, and their products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...array import FloatArray
+from ...errors import ParameterError
+
+__all__ = ["between_regions", "product", "rotation", "scale", "shear", "translation"]
+
+
+def _square(rows: Any) -> FloatArray:
+    """Append the last row of a homogeneous matrix."""
+    matrix = np.asarray(rows, np.float64)
+    return np.vstack([matrix, [*[0.0] * (matrix.shape[1] - 1), 1.0]])
+
+
+def _around(linear: FloatArray, center: Any) -> FloatArray:
+    """Return the matrix of a linear map around a center."""
+    size = len(linear)
+    fixed = np.zeros(size) if center is None else np.asarray(center, np.float64).reshape(-1)
+    return np.column_stack([linear, fixed - linear @ fixed])
+
+
+def translation(offset: Any) -> FloatArray:
+    """Return the matrix that adds an offset, a number for each axis."""
+    offsets = np.asarray(offset, np.float64).reshape(-1)
+    return np.column_stack([np.eye(len(offsets)), offsets])
+
+
+def scale(scale: Any, center: Any = None, ndim: Any = None) -> FloatArray:
+    """Return the matrix that multiplies by a factor for each axis, or one for ``ndim`` axes, around a center."""
+    factors = np.asarray(scale, np.float64).reshape(-1)
+    if len(factors) == 1 and ndim is not None:
+        factors = np.repeat(factors, int(ndim))
+    return _around(np.diag(factors), center)
+
+
+def rotation(angle: Any, axis: Any = None, center: Any = None) -> FloatArray:
+    """Return the matrix that turns by degrees around a center, in space around an axis (Rodrigues' formula)."""
+    turn = np.radians(float(np.asarray(angle).reshape(-1)[0]))
+    cos, sin = np.cos(turn), np.sin(turn)
+    if axis is None:
+        return _around(np.array([[cos, -sin], [sin, cos]]), center)
+    x, y, z = (v := np.asarray(axis, np.float64).reshape(-1)) / np.linalg.norm(v)
+    cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return _around(np.eye(3) * cos + sin * cross + (1 - cos) * np.outer([x, y, z], [x, y, z]), center)
+
+
+def shear(shear: Any = None, angles: Any = None, center: Any = None) -> FloatArray:
+    """Return the matrix that shears by factors, or by angles in degrees: 2 of them in the plane, 6 in space."""
+    arguments = (
+        np.tan(np.radians(np.asarray(angles, np.float64))) if shear is None else np.asarray(shear, np.float64)
+    )
+    if arguments.size == 2:
+        x, y = arguments.reshape(-1)
+        return _around(np.array([[1.0, x], [y, 1.0]]), center)
+    (xy, xz), (yx, yz), (zx, zy) = arguments.reshape(3, 2)
+    return _around(np.array([[1.0, xy, xz], [yx, 1.0, yz], [zx, zy, 1.0]]), center)
+
+
+def between_regions(
+    from_start: Any = (0.0, 0.0),
+    from_end: Any = (1.0, 1.0),
+    to_start: Any = (0.0, 0.0),
+    to_end: Any = (1.0, 1.0),
+    absolute: Any = False,
+) -> FloatArray:
+    """Return the matrix that maps a region to another one, each by its start and end along each axis."""
+    points = [np.asarray(one, np.float64).reshape(-1) for one in (from_start, from_end, to_start, to_end)]
+    size = max(map(len, points))
+    a, b, c, d = (np.repeat(one, size) if len(one) == 1 else one for one in points)
+    if np.all(absolute):  # start and end of an axis may be in any order
+        (a, b), (c, d) = np.sort([a, b], axis=0), np.sort([c, d], axis=0)
+    factor = (d - c) / (b - a)
+    return np.column_stack([np.diag(factor), c - factor * a])
+
+
+def product(matrices: list[Any], reverse: bool) -> npt.NDArray[np.float32]:
+    """Return the product of matrices; the first is applied first, or the last with ``reverse``.
+
+    Raises:
+        ParameterError: the matrices differ in shape.
+    """
+    shapes = {np.shape(matrix) for matrix in matrices}
+    if len(shapes) > 1:
+        raise ParameterError(
+            f"matrices of the shapes {sorted(shapes)}", source="fn.transforms", allowed="one shape"
+        )
+    product = np.eye(next(iter(shapes))[1])
+    for matrix in reversed(matrices) if reverse else matrices:
+        product = _square(matrix) @ product
+    return product[:-1].astype(np.float32)
