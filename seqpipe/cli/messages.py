@@ -6,10 +6,13 @@ The bar is on stderr, and only where that is a terminal. In errors, names of Pyt
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Sequence as Seq
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +21,7 @@ from ..errors import SeqpipeError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Bar", "option_names", "progress_bar", "say", "worded"]
+__all__ = ["Bar", "Tally", "option_names", "progress_bar", "say", "worded"]
 
 # name='value', name=3, name=[…], name=…; or a bare name with an underscore in it
 _ARGUMENT = re.compile(
@@ -87,6 +90,40 @@ def progress_bar(what: str, steps: int | None, unit: str, inputs: int) -> Iterat
     # Without redirect_stdout=False, Rich would print stdout's lines on stderr, the bar's console.
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as shown:
         yield Bar(what, steps, inputs, shown)
+
+
+class Tally:
+    """Says what becomes of inputs: errors on stderr, and each input as a line of JSON on stdout on request.
+
+    Args:
+        kind: type of the lines, such as ``index``.
+        statuses: what may become of an input; ``failed`` is one of them.
+        as_json: whether there are lines.
+    """
+
+    def __init__(self, kind: str, statuses: Seq[str], *, as_json: bool) -> None:
+        self._kind, self._statuses, self._as_json = kind, statuses, as_json
+        self._counts: Counter[str] = Counter()
+
+    def tell(self, status: str, values: dict[str, Any], error: SeqpipeError | None = None) -> None:
+        """Say what became of one input."""
+        self._counts[status] += 1
+        values = {**values, "status": status}
+        if error is not None:
+            values["error"] = worded(error)
+            say(f"Error: {values['error']}")
+        self._line(self._kind, values)
+
+    def finish(self) -> None:
+        """Say how many inputs became what, and end the command."""
+        summary = {status: self._counts[status] for status in self._statuses}
+        self._line("summary", summary)
+        say(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".")
+        click.get_current_context().exit(int(bool(summary["failed"])))
+
+    def _line(self, kind: str, values: dict[str, Any]) -> None:
+        if self._as_json:
+            click.echo(json.dumps({"type": kind, **values}))
 
 
 def option_names(command: click.Command | None = None) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -12,7 +13,7 @@ from ..video.device import DecodeChoice, Device, parse_devices
 from ..volume.axes import SliceAxis
 from ..writers.encoders import Encode, Encoder, check_ending, encoder
 from ..writers.pattern import Pattern, default_pattern
-from .manifest import manifest_format
+from .manifest import manifest_exists, manifest_format
 from .options import Mark
 from .selection import FrameSelection, TimeRange
 from .shard import ShardNumbers, path_of_shard
@@ -209,6 +210,35 @@ class ExportRequest:
             devices,
             volumes,
         )
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether the files follow from the frames as they come, into a folder where nothing can be in the way."""
+        options, selection, encoder = self.options, self.selection, self.encoder
+        anywhere = (
+            *(selection.fps, selection.frames, selection.at, selection.num, selection.min_motion),
+            options.start,
+        )
+        return (
+            all(rule is None for rule in anywhere)
+            and not (selection.keyframes or encoder.pairs or encoder.streamed or self.volumes)
+            # frames of a sequence that does not fit into the video are not exported
+            and (encoder.packed or not selection.sequences)
+            and not (options.dry_run or options.resume or options.overwrite or options.contact_sheet)
+            and all(device.kind == "cpu" for device in self.devices)
+            and "pts_ms" not in self.pattern.fields
+            and _is_empty(self.folder)
+            and (self.manifest is None or not manifest_exists(self.manifest))
+        )
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        return not os.listdir(folder)  # noqa: PTH208  one call, whatever it holds
+    except FileNotFoundError:
+        return True
+    except OSError:  # the export reports it
+        return False
 
 
 def _check_for_videos(options: Options) -> None:

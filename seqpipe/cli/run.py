@@ -41,7 +41,6 @@ from .sheet import Gallery, Panel
 from .source_plan import SourcePlan, check_told_apart, first_existing, make_plan
 from .standard_input import standard_input
 from .videos import export_source
-from .while_indexing import export_while_indexing
 from .work import ExportReport, ExportWork, SourceOutcome
 
 __all__ = ["run", "show_plans"]
@@ -91,7 +90,11 @@ def run(options: Options) -> int:
 def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile | SeqpipeError]) -> None:
     """Plan and export; a single video is exported already while it is indexed."""
     options = request.options
-    early = export_while_indexing(request, report, items)
+    early, first = None, items[0] if len(items) == 1 else None
+    if isinstance(first, InputFile) and request.is_sequential:
+        from .while_indexing import export_while_indexing
+
+        early = export_while_indexing(request, report, first)
     planned = _plan_all(request, items) if early is None else [early.planned(request)]
     plans = _plans_of(planned, request)
     with reserved(plans, request):

@@ -6,7 +6,6 @@ earlier run: matching files are kept, others are removed, and missing ones are e
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 from contextlib import ExitStack, closing
@@ -25,7 +24,7 @@ from ..video.packet_index import PacketIndex
 from ..video.source.source import open_source
 from .claims import internal_names, reserved
 from .inputs import InputFile
-from .manifest import Manifest, ManifestRow, manifest_exists
+from .manifest import Manifest, ManifestRow
 from .record import Finished, OptionDigests, record_options
 from .request import ExportRequest
 from .source_plan import SourcePlan, check_collisions, make_plan, provisional_plan
@@ -84,17 +83,13 @@ class EarlyExport:
 
 
 def export_while_indexing(
-    request: ExportRequest, report: ExportReport, items: Seq[object]
+    request: ExportRequest, report: ExportReport, item: InputFile
 ) -> EarlyExport | None:
     """Export a video without an index, from its first packet on.
 
     Returns:
-        None if nothing was written: there are several inputs, an index exists, or the selected files depend on the
-        whole index.
+        None if nothing was written, because an index exists.
     """
-    item = items[0] if len(items) == 1 else None
-    if not isinstance(item, InputFile) or not _is_sequential(request):
-        return None
     options, rows = request.options, dict[str, ManifestRow]()
     try:
         source = open_source(item.path, stream=options.stream)
@@ -122,41 +117,6 @@ def export_while_indexing(
     if not work.reached_end:
         store_index(stamp, index, cache_dir=options.cache_dir)
     return EarlyExport(item, index, rows)
-
-
-def _is_sequential(request: ExportRequest) -> bool:
-    """Whether the files follow from the frames as they come, into a folder where nothing can be in the way."""
-    options, selection = request.options, request.selection
-    anywhere = (
-        selection.fps,
-        selection.frames,
-        selection.at,
-        selection.num,
-        selection.min_motion,
-        options.start,
-    )
-    encoder = request.encoder
-    return (
-        all(rule is None for rule in anywhere)
-        and not (selection.keyframes or encoder.pairs or encoder.streamed)
-        # frames of a sequence that does not fit into the video are not exported
-        and (encoder.packed or not selection.sequences)
-        and not request.volumes
-        and not (options.dry_run or options.resume or options.overwrite or options.contact_sheet)
-        and all(device.kind == "cpu" for device in request.devices)
-        and "pts_ms" not in request.pattern.fields
-        and _is_empty(request.folder)
-        and (request.manifest is None or not manifest_exists(request.manifest))
-    )
-
-
-def _is_empty(folder: Path) -> bool:
-    try:
-        return not os.listdir(folder)  # noqa: PTH208  one call, whatever it holds
-    except FileNotFoundError:
-        return True
-    except OSError:  # the planned export reports it
-        return False
 
 
 class _EarlyWork:

@@ -9,7 +9,8 @@ from itertools import islice
 import pytest
 from click.testing import CliRunner
 
-from seqpipe.cli import main, videos, while_indexing
+from seqpipe.cli import main, videos
+from seqpipe.cli.request import ExportRequest
 from seqpipe.errors import SourceError
 from seqpipe.video import stream as first_pass
 from seqpipe.video.index import build
@@ -97,7 +98,7 @@ def both(tmp_path, monkeypatch, path, *options):
     """An export of a video that was never read, and one of the same that is indexed already."""
     one = exported(tmp_path / "one", path, *options)
     with monkeypatch.context() as only:
-        only.setattr(while_indexing, "_is_sequential", lambda _: False)
+        only.setattr(ExportRequest, "is_sequential", False)
         other = exported(tmp_path / "other", path, *options)
     return one, other
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -14,15 +14,16 @@ from ...errors import ParameterError, SeqpipeError, printable
 from ...video.device import STREAM
 from .. import options
 from ..inputs import InputFile, find_inputs, split
-from ..messages import say, worded
+from ..messages import Tally, say
 from ..shard import ShardNumbers, of_shard, path_of_shard, shard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...video.packet_index import PacketIndex
 
 __all__ = ["index"]
+
+_Facts: TypeAlias = tuple[int, int, str]
+"""Number of frames, of damaged ones, and what is cut off."""
 
 
 @click.command()
@@ -72,7 +73,7 @@ def index(
     """
     from ...video.index.cache import cache_directory, check_writable
     from ...video.index.shared import SharedRegister
-    from ..indexing import for_each_index, is_indexed
+    from ..indexing import attempted, for_each_index, is_indexed
 
     if register is not None and stream is not None:
         raise ParameterError(
@@ -84,7 +85,7 @@ def index(
     if register is not None:
         register = str(path_of_shard(Path(register), shard))
     volumes, items = split(of_shard(list(find_inputs(paths)), shard))
-    counts: Counter[str] = Counter()
+    tally = Tally("index", ("built", "fresh", "failed"), as_json=as_json)
     with contextlib.ExitStack() as closing:
         shared = None if register is None else closing.enter_context(SharedRegister(register, add=True))
         chosen: dict[str, Any] = {"whole": True, "verified": verify, "stream": stream, "register": shared}
@@ -92,16 +93,13 @@ def index(
         fresh = {path for path in inputs if is_indexed(path, cache_dir, **chosen)}
         if len(fresh) < len(inputs):
             check_writable(cache_directory(cache_dir))  # an unwritable cache fails before any work is done
-        for volume in volumes:
-            counts[_index_volume(volume, as_json=as_json)] += 1
+        read = (attempted(volume, _read_volume) for volume in volumes)
         indexed = for_each_index(items, _facts, jobs=jobs, cache_dir=cache_dir, **chosen)
         closing.enter_context(contextlib.closing(indexed))
-        counts += _tell(indexed, fresh, as_json=as_json)
-    summary = {status: counts[status] for status in ("built", "fresh", "failed")}
-    if as_json:
-        click.echo(json.dumps({"type": "summary", **summary}))
-    say(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".")
-    click.get_current_context().exit(1 if counts["failed"] else 0)
+        fresh.update(volume.path for volume in volumes)
+        for source, result in itertools.chain(read, indexed):
+            _tell(source, result, "fresh" if source in fresh else "built", tally)
+    tally.finish()
 
 
 def _merge(paths: tuple[str, ...], register: str | None, *, as_json: bool) -> None:
@@ -122,53 +120,30 @@ def _merge(paths: tuple[str, ...], register: str | None, *, as_json: bool) -> No
     say(f"{added:,} entries of {len(paths):,} registers added to {printable(register)}.")
 
 
-def _tell(
-    indexed: Iterator[tuple[str, tuple[int, int, str] | SeqpipeError]], fresh: set[str], *, as_json: bool
-) -> Counter[str]:
-    """Say what became of each video; returns how many became what."""
-    counts: Counter[str] = Counter()
-    for source, result in indexed:
-        values: dict[str, Any] = {"source": source, "status": "fresh" if source in fresh else "built"}
-        if isinstance(result, SeqpipeError):
-            values |= {"status": "failed", "frames": None, "lost": None, "error": worded(result)}
-            say(f"Error: {worded(result)}")
-        else:
-            frames, lost, cut = result
-            values |= {"frames": frames, "lost": lost, "error": cut or None}
-            if cut:
-                say(f"Warning: {printable(source)}: {cut}.")
-            if lost:
-                say(f"Warning: {printable(source)}: {lost:,} of {frames:,} frames are damaged.")
-        counts[values["status"]] += 1
-        if as_json:
-            click.echo(json.dumps({"type": "index", **values}))
-    return counts
+def _tell(source: str, result: _Facts | SeqpipeError, status: str, tally: Tally) -> None:
+    """Say what became of one input."""
+    values: dict[str, Any] = {"source": source, "frames": None, "lost": None, "error": None}
+    if isinstance(result, SeqpipeError):
+        tally.tell("failed", values, result)
+        return
+    frames, lost, cut = result
+    if cut:
+        say(f"Warning: {printable(source)}: {cut}.")
+    if lost:
+        say(f"Warning: {printable(source)}: {lost:,} of {frames:,} frames are damaged.")
+    tally.tell(status, {**values, "frames": frames, "lost": lost, "error": cut or None})
 
 
-def _index_volume(volume: InputFile, *, as_json: bool) -> str:
+def _read_volume(volume: InputFile) -> _Facts:
     """Read all voxels of a volume to find damage; volumes need no index."""
     from ...volume.reader import VolumeReader
 
-    values: dict[str, Any] = {
-        "source": volume.path,
-        "status": "fresh",
-        "frames": None,
-        "lost": None,
-        "error": None,
-    }
-    try:
-        with VolumeReader(volume.path) as reader:
-            reader.sequence()
-            values |= {"frames": len(reader), "lost": 0}
-    except SeqpipeError as error:
-        values |= {"status": "failed", "error": worded(error)}
-        say(f"Error: {worded(error)}")
-    if as_json:
-        click.echo(json.dumps({"type": "index", **values}))
-    return str(values["status"])
+    with VolumeReader(volume.path) as reader:
+        reader.sequence()
+        return len(reader), 0, ""
 
 
-def _facts(_: InputFile, index: PacketIndex) -> tuple[int, int, str]:
+def _facts(_: InputFile, index: PacketIndex) -> _Facts:
     from ...video.index.open import lost_frames
 
     return len(index), len(lost_frames(index)), index.cut

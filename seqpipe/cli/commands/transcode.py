@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,7 @@ from ...core.interrupts import graceful
 from ...errors import SeqpipeError, printable
 from ...video.encode.params import CODEC, GOP, QUALITY, SHORT_SIDE
 from .. import options
-from ..messages import progress_bar, say, worded
+from ..messages import Tally, progress_bar, say
 from ..shard import ShardNumbers, of_shard, shard
 
 if TYPE_CHECKING:
@@ -70,34 +69,27 @@ def transcode(
     if plan:
         _plan(todo, settings, cache_dir, as_json=as_json)
         return
-    counts: Counter[str] = Counter()
+    tally = Tally("copy", ("copied", "fresh", "failed"), as_json=as_json)
     run, mine = CopyRun(Path(out), settings, cache_dir=cache_dir, shard=shard), len(of_shard(todo, shard))
     with graceful(_INTERRUPTED), progress_bar("Copying", mine, "videos", mine) as bar:
 
         def tell(job: CopyJob, result: Copied | SeqpipeError | None) -> None:
-            status = "failed" if isinstance(result, SeqpipeError) else "fresh" if result is None else "copied"
-            counts[status] += 1
-            bar.advance(1)
-            bar.finish_input()
-            values: dict[str, Any] = {"source": job.entry.name, "out": job.out, "status": status}
+            values = {"source": job.entry.name, "out": job.out}
             if isinstance(result, SeqpipeError):
-                say(f"Error: {worded(result)}")
-                values["error"] = worded(result)
-            elif result is not None:
-                values |= vars(result)
+                tally.tell("failed", values, result)
+            elif result is None:
+                tally.tell("fresh", values)
+            else:
+                tally.tell("copied", values | vars(result))
                 if result.lost:
                     say(
-                        f"Warning: {printable(job.entry.name)}: {result.lost:,} packets could not be decoded."
+                        f"Warning: {printable(values['source'])}: {result.lost:,} packets could not be decoded."
                     )
-            if as_json:
-                click.echo(json.dumps({"type": "copy", **values}))
+            bar.advance(1)
+            bar.finish_input()
 
         run.run(todo, jobs or available_cores(), tell)
-    summary = {status: counts[status] for status in ("copied", "fresh", "failed")}
-    if as_json:
-        click.echo(json.dumps({"type": "summary", **summary}))
-    say(", ".join(f"{count:,} {status}" for status, count in summary.items()) + ".")
-    click.get_current_context().exit(1 if counts["failed"] else 0)
+    tally.finish()
 
 
 def _plan(jobs: list[CopyJob], settings: CopySettings, cache_dir: str | None, *, as_json: bool) -> None:
