@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import OutputError, ParameterError, SeqpipeError, printable
-from ..terminal import options
-from ..terminal.progress import progress_bar, say
-from ..terminal.wording import worded
+from .. import options
+from ..messages import progress_bar, say, worded
 
 if TYPE_CHECKING:
     from ...readers.volumes.listing import Case, Cases
