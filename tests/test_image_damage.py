@@ -233,6 +233,22 @@ def test_the_limit_of_pixels_holds_for_every_format(kind, monkeypatch):
             decode_image(data)
 
 
+@pytest.mark.parametrize("pages", [1, 3])
+def test_pages_of_a_tiff_that_go_round_are_no_endless_volume(pages, tmp_path):
+    """tifffile reads the pages of such a chain until memory ends."""
+    file = io.BytesIO()
+    first, *rest = [Image.fromarray(PICTURE[..., 0] + n) for n in range(pages)]
+    first.save(file, "TIFF", save_all=True, append_images=rest)
+    data = bytearray(file.getvalue())
+    (start,), offset = struct.unpack_from("<I", data, 4), 4
+    while (page := struct.unpack_from("<I", data, offset)[0]) != 0:
+        offset = page + 2 + 12 * struct.unpack_from("<H", data, page)[0]
+    struct.pack_into("<I", data, offset, start)
+    (tmp_path / "round.tif").write_bytes(data)
+    with pytest.raises(UnreadableSourceError, match=f"round.tif: the page at byte {start} follows itself"):
+        seqpipe.open(tmp_path / "round.tif")
+
+
 def test_webp_and_tiff_that_end_early():
     data = encoded(kind="WEBP")
     with pytest.raises(UnreadableSourceError, match=rf"it declares {len(data)} bytes, but the file has"):

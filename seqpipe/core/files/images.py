@@ -192,7 +192,13 @@ def _check_tiff(data: memoryview, source: str) -> None:
         struct.unpack_from(f"{order}Q", data, 8)[0] if big else struct.unpack_from(f"{order}I", data, 4)[0]
     )
     seen: set[int] = set()
-    while offset and offset not in seen:
+    while offset:
+        if offset in seen:
+            raise UnreadableSourceError(
+                f"the page at byte {offset} follows itself",
+                source=source,
+                advice="The file is damaged: its last page must be followed by none",
+            )
         seen.add(offset)
         count_form, entry_form, size = ("Q", "HHQQ", 20) if big else ("H", "HHII", 12)
         if offset + struct.calcsize(f"={count_form}") > len(data):
