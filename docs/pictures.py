@@ -51,6 +51,7 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "paste": {"ratio": 1.5, "fill_value": 60.0},
     "percentile_rescale": {"lower": 5.0, "upper": 90.0},
     "random_resized_crop": {"size": (120, 120), "random_area": (0.2, 0.4), "seed": 1},
+    "remap_labels": {"labels": (1, 3), "by": (3, 1)},
     "replace_label": {"label": 1, "by": 2},
     "resize": {"size": (90, 240)},
     "resize_crop_mirror": {"size": (120, 213), "crop": (112, 112), "mirror": True},
@@ -173,7 +174,7 @@ def _batches(op: Any) -> tuple[Pixels, Pixels]:
 
 def _volumes(op: Any) -> tuple[Pixels, Pixels]:
     image, label = scan()
-    if op.name == "replace_label":
+    if op.traits.on_labels:
         before, after = (_plane(one.numpy()) for one in (label, op({"label": Labels(label)})["label"].data))
         return _shown(before / np.float32(3)), _shown(after / np.float32(3))
     return _middle(image.numpy()), _middle(op(image).numpy())

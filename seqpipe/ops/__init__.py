@@ -148,7 +148,11 @@ from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list 
 from .volume.history import invert as invert_volume
 from .volume.history import replay
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.label_values import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.local import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.misaligned import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.spatial import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.values import *  # noqa: F403  a module's __all__ is the list of its operators
 
 __all__ = [
     "REGISTRY",
@@ -218,7 +222,11 @@ __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
 __all__ += volume.acquisition.__all__
 __all__ += volume.intensity.__all__
+__all__ += volume.label_values.__all__
+__all__ += volume.local.__all__
+__all__ += volume.misaligned.__all__
 __all__ += volume.spatial.__all__
+__all__ += volume.values.__all__
 
 
 def __getattr__(name: str) -> object:

@@ -281,7 +281,7 @@ def fingerprint(
     Args:
         source: what :func:`seqpipe.cases` takes, or its result.
         path: file of the result, which is updated: cases whose files did not change are not read again. A run that was
-            interrupted continues.
+            interrupted continues. Its folder is made if it does not exist.
         ignore: label of voxels without annotation, which are left out.
         series_as_channels: whether the volumes of a 4-D file are channels.
         align: see :class:`seqpipe.Prepare`; images of different grids need "first".
@@ -353,6 +353,7 @@ class _Kept:
         if self.partial is None or self.known.get(facts.key) is facts:
             return
         try:
+            self.partial.parent.mkdir(parents=True, exist_ok=True)
             with self.partial.open("a", encoding="utf-8") as file:
                 file.write(facts.to_json() + "\n")
         except OSError as error:

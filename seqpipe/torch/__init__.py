@@ -1,4 +1,4 @@
-"""Adapters to torch: data sets as iterables of tensors.
+"""Adapters to torch: data sets as iterables of tensors, and the usual loss of segmentation.
 
 loader = torch.utils.data.DataLoader(ds.torch(), batch_size=None, num_workers=4)       # ds has batch()
 
@@ -45,9 +45,10 @@ from typing import TYPE_CHECKING
 
 from ..core.lazy import renamed
 from .batches import TensorBatches
+from .losses import dice_ce
 from .tensors import tensors_of
 
-__all__ = ["TensorBatches", "tensors_of"]
+__all__ = ["TensorBatches", "dice_ce", "tensors_of"]
 
 if not TYPE_CHECKING:
     __getattr__ = renamed(

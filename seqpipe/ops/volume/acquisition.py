@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from itertools import pairwise, product
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +34,7 @@ __all__ = [
     "Motion",
     "Sharpen3d",
     "Spike",
+    "Swap3d",
 ]
 
 _REACH: Final = 6.0  # standard deviations after which a Gaussian ends
@@ -490,4 +492,21 @@ class CoarseShuffle3d(_Boxes):
         for first, end in self.boxes(p):
             box = result[tuple(map(slice, first, end))]
             box[...] = box.ravel()[namespace(x).asarray(order.permutation(box.size))].reshape(box.shape)
+        return result
+
+
+class Swap3d(_Boxes):
+    """Pairs of boxes of a volume change places, one pair after the other; for self-supervised learning."""
+
+    examples = ({"holes": 2, "size": (2, 2, 2)}, {"holes": (1, 4), "per_channel": True, "p": 0.5, "seed": 1})
+
+    def reference(self, x: Array, p: Any) -> Array:
+        """Each box with the values of the next one, and the reverse; pairs that overlap are left alone."""
+        result = x.copy()
+        places = self.boxes(SimpleNamespace(**{**vars(p), "holes": 2 * int(p.holes)})).reshape(-1, 2, 2, 3)
+        for one, other in places:
+            first, second = (tuple(map(slice, begin, end)) for begin, end in (one, other))
+            apart = (np.abs(one[0] - other[0]) >= self.size).any()
+            if apart and result[first].shape == result[second].shape:
+                result[first], result[second] = result[second].copy(), result[first].copy()
         return result

@@ -244,8 +244,9 @@ class Intensity(Volumetric, register=False):
         Args:
             x: ``(D, H, W)``, float32.
             p: the parameters; ``p.key`` and ``p.channel`` seed further random numbers, ``p.spacing`` is
-                the distances of voxels in mm or None, ``p.mask`` the voxels that labels mark or None, ``p.dtype`` the
-                name of the image's type, ``p.extent`` its slices, rows and columns.
+                the distances of voxels in mm or None, ``p.labels`` the first labels of the sample or None, ``p.mask``
+                the voxels that they mark, if :attr:`asks_mask`, ``p.dtype`` the name of the image's type, ``p.extent``
+                its slices, rows and columns.
         """
 
     def stages(self, p: Any) -> list[Stage]:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Seq
 from typing import Any
 
 import numpy as np
 
-from ...array import Array, FloatArray, namespace
+from ...array import Array, namespace
 from ...errors import ParameterError
 from ..core.distributions import Number, Percentiles
 from ..core.intensity import IntensityRange, range_param
 from ..core.parameters import ANY, param
 from ..noise.numbers import fast_normal
-from .base import Intensity, bits, generator, moments, percentiles, range_of
+from .base import Intensity, bits, moments, percentiles, range_of
 from .channels import COUNTS, Stage, Statistics, Step, scaled
 
 __all__ = [
     "BrightnessAdditive",
-    "BrightnessGradient",
     "BrightnessMultiplicative",
     "Contrast3d",
     "Gamma3d",
     "GaussianNoise3d",
     "HistogramStandardize",
-    "LocalGamma",
     "PercentileRescale",
     "RicianNoise",
     "Window",
@@ -319,66 +316,3 @@ class HistogramStandardize(Intensity):
         number = xp.searchsorted(xp.asarray(inputs[1:-1].astype(np.float32)), xp.nan_to_num(x), side="right")
         first, slope = (xp.asarray(v.astype(np.float32))[number] for v in (inputs[:-1], slopes))
         return (x - first) * slope + xp.asarray(landmarks[:-1].astype(np.float32))[number]
-
-
-class _Local(Intensity, register=False):
-    """An operator that acts most at a random position, and less with distance from it."""
-
-    reach: Number = param(
-        (0.2, 0.5),
-        "standard deviation of the Gaussian around the position, as a fraction of each axis",
-        lo=0.01,
-        hi=10,
-    )
-
-    def _generator(self, p: Any) -> np.random.Generator:
-        """Return the random numbers of the position: one for all channels, unless parameters are per channel."""
-        return generator(p.key, int(p.channel) if self.per_channel else 0, 2)
-
-
-def _near(xp: Any, center: FloatArray, size: Seq[int], reach: float) -> Array:
-    """Return a float64 Gaussian with the value 1 at its center, as the product of one function of each axis."""
-    along = [
-        np.exp(-0.5 * (((np.arange(n) + 0.5) / n - coordinate) / reach) ** 2)
-        for n, coordinate in zip(size, center, strict=True)
-    ]
-    slices, rows, columns = (xp.asarray(values) for values in along)
-    return slices[:, None, None] * rows[:, None] * columns
-
-
-class BrightnessGradient(_Local):
-    """Add a smooth gradient: a Gaussian whose center is in the volume, or outside of it by up to half of its extent."""
-
-    offset: Number = param((-0.5, 0.5), "value that is added at the center", identity=0.0)
-    centered: bool = param(True, "whether the mean of the gradient is subtracted", drawn=False)
-
-    examples = (
-        {"offset": 0.4},
-        {"offset": (-1.0, 1.0), "reach": 0.3, "centered": False, "p": 0.5, "seed": 1},
-    )
-
-    def reference(self, x: Array, p: Any) -> Array:
-        """``x + offset · g``, with ``g`` the Gaussian, without its mean if it is centered."""
-        near = _near(namespace(x), self._generator(p).uniform(-0.5, 1.5, 3), x.shape, float(p.reach))
-        gradient = near - near.mean() if self.centered else near
-        return x + (float(p.offset) * gradient).astype(np.float32)
-
-
-class LocalGamma(_Local):
-    """Raise values to a power within their range, most at a random position and less with distance from it."""
-
-    gamma: Number = param((0.7, 1.5), "exponent at the center of the Gaussian", lo=0.01, hi=100, identity=1.0)
-
-    examples = ({"gamma": 2.0}, {"gamma": (0.7, 1.5), "reach": 0.3, "p": 0.5, "seed": 1})
-
-    def reference(self, x: Array, p: Any) -> Array:
-        """``u ^ (gamma ^ g) · (hi - lo) + lo`` with ``u`` the share of the range and ``g`` the Gaussian."""
-        xp = namespace(x)
-        near = _near(xp, self._generator(p).random(3), x.shape, float(p.reach))
-        finite = x[xp.isfinite(x)]
-        if not finite.size:
-            return x
-        lo, hi = float(finite.min()), float(finite.max())
-        wide = np.float32(max(hi - lo, 1e-7))
-        power = (float(p.gamma) ** near).astype(np.float32)
-        return xp.power(((x - np.float32(lo)) / wide).clip(0, 1), power) * wide + np.float32(lo)

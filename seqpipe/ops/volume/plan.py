@@ -214,14 +214,13 @@ class Change:
 
     def image_context(self, state: SampleState, item: PartState) -> dict[str, Any]:
         """Return the facts about an image that an operator gets besides its parameters."""
-        mask = None
-        if self.op.asks_mask:
-            labels = (other.values for other in state.parts.values() if isinstance(other.part, Labels))
-            mask = next((values[..., 0] > 0 for values in labels), None)
+        every = (other.values for other in state.parts.values() if isinstance(other.part, Labels))
+        labels = next((values[..., 0] for values in every), None)
         values = item.values
         return {
             "spacing": self.spacing,
-            "mask": mask,
+            "labels": labels,
+            "mask": labels > 0 if self.op.asks_mask and labels is not None else None,
             "dtype": name_of(values.dtype),
             "extent": values.shape[:3],
         }

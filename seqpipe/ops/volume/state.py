@@ -102,8 +102,10 @@ class PartState:
         values = self.values
         if values.dtype == dtype or not isinstance(self.part, Labels):
             return values
-        if dtype.kind == "u" and values.dtype.kind == "i" and values.min() < 0:
-            return values
+        if dtype.kind in "iu" and values.dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            if values.min() < info.min or values.max() > info.max:
+                return values
         return values.astype(dtype, copy=False)
 
 

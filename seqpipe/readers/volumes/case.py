@@ -331,10 +331,13 @@ def patch_start(case: LoadedCase, rules: VolumeRules, draws: FloatArray) -> tupl
         if voxel is None:
             return uniform, "all weights are 0: patches are cut anywhere"
         return centered(case.on_grid(take.weights or "", voxel), case.grid, patch), ""
-    if case.classes is None or (take.around == "balanced" and numbers[0] >= take.foreground):
+    at_rest = take.around == "balanced" and numbers[0] >= take.foreground
+    if case.classes is None or (at_rest and take.ignore is None):
         return uniform, ""
-    present = case.classes.present
-    if take.around == "balanced":
+    present = {number: count for number, count in case.classes.present.items() if number != take.ignore}
+    if at_rest:
+        wanted = {number: float(count) for number, count in present.items() if number >= 0}
+    elif take.around == "balanced":
         wanted = {number: 1.0 for number in present if number > 0}
     elif take.class_weights:
         wanted = {number: w for number, w in take.class_weights.items() if w > 0 and number in present}

@@ -34,6 +34,7 @@ _PER_VOLUME: Final = Param(name="per_volume", doc="Patches of each volume in an 
 _FOREGROUND: Final = Param(
     name="foreground", doc="Share of patches around labeled voxels", kind=float, lo=0, hi=1
 )
+_IGNORE: Final = Param(name="ignore", doc="Label of voxels without annotation", optional=True)
 _PAD: Final = choice(
     "pad", "How a volume smaller than a patch is padded on both sides; 'none' refuses it", PAD_MODES
 )
@@ -133,6 +134,8 @@ class Patch(_Sized):
         fill: value of padded voxels of images for "constant"; labels are padded with 0.
         mix: number of volumes in memory whose patches are shuffled among each other; up to twice as many while the next
             ones are read.
+        ignore: for "balanced" and "classes": label of voxels without annotation, which is no class; the rest of
+            "balanced" is then centered on voxels that have one of the other labels, as in nnU-Net.
 
     Raises:
         ParameterError: a field is out of bounds, or fields exclude one another.
@@ -147,14 +150,19 @@ class Patch(_Sized):
     pad: PadMode = "none"
     fill: float = 0
     mix: int = 4
+    ignore: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", _three_sizes(self.size))
-        check_fields(self, _PER_VOLUME, _AROUND, _FOREGROUND, _PAD, _FILL, _MIX)
+        check_fields(self, _PER_VOLUME, _AROUND, _FOREGROUND, _IGNORE, _PAD, _FILL, _MIX)
         object.__setattr__(self, "class_weights", _class_weights(self.class_weights))
         if self.class_weights and self.around != "classes":
             raise ParameterError(
                 "class_weights are for around='classes'", advice=f"Here around is {self.around!r}"
+            )
+        if self.ignore is not None and self.around not in ("balanced", "classes"):
+            raise ParameterError(
+                "ignore is for around='balanced' and 'classes'", advice=f"Here around is {self.around!r}"
             )
         if (self.around == "weighted") != (self.weights is not None):
             raise ParameterError(
