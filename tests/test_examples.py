@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import seqpipe
+from data_scripts import make_sets
 from data_scripts.make_motion import make_motion
 from seqpipe.volume import save
 from tests.support.media import sampled
@@ -225,28 +226,48 @@ def test_chains_stand_in_the_place_of_other_libraries_transforms(name, library, 
     assert all(re.search(r"\[0(\.0)?, 1(\.0)?\]$", line) for line in printed), printed
 
 
-@pytest.mark.deep
-def test_train_slices_learns():
+@pytest.fixture(scope="module")
+def hospitals(tmp_path_factory):
     pytest.importorskip("torch")
-    printed = output("train_slices.py", "--epochs", 2)
+    pytest.importorskip("highdicom")
+    folder = make_sets.hospitals(tmp_path_factory.mktemp("hospitals"), count=2, held_out=2)
+    return folder / "train.csv", folder / "held_out.csv"
+
+
+@pytest.mark.deep
+def test_train_slices_learns(hospitals, tmp_path):
+    printed = output("train_slices.py", *hospitals, tmp_path, "--epochs", 2)
     first, second, score = (float(number) for number in re.findall(r"(?:loss|Dice) (-?[\d.]+)", printed))
     assert second < first
     assert score > 0.2
 
 
 @pytest.mark.deep
-def test_train_segmentation_learns_stops_and_goes_on(tmp_path):
+def test_train_segmentation_writes_segmentations_and_tables(hospitals, tmp_path):
+    printed = output("train_segmentation.py", *hospitals, tmp_path, "--epochs", 1)
+    assert re.findall(r"(\w+): held-out Dice [01]\.\d+", printed) == ["plain", "augmented"]
+    with seqpipe.open(tmp_path / "plain-held_out0.dcm") as labels:
+        assert labels.info.grid == (40, 48, 48)
+    rows = (tmp_path / "augmented.csv").read_text("utf-8").splitlines()
+    assert len(rows) == 1 + 2 * 2 + 2, "two classes of two cases, and their means"
+
+
+@pytest.mark.deep
+def test_segment_folder_goes_from_a_folder_to_a_table(tmp_path):
     pytest.importorskip("torch")
-    words = ("train_segmentation.py", tmp_path, "--volumes", 2, "--seeds", 1, "--epochs")
-    printed = output(*words, 1)
-    assert re.findall(r"seed 0, (\w+): held-out Dice [01]\.\d+", printed) == ["plain", "augmented"]
-    with seqpipe.open(tmp_path / "prediction.nii.gz") as volume:
-        assert volume.sequence().shape[:3] == (40, 48, 48)
-    before = (tmp_path / "plain-0.pt").read_bytes()
-    assert output(*words, 1) == printed, "nothing is left to train"
-    assert (tmp_path / "plain-0.pt").read_bytes() == before
-    output(*words, 2)
-    assert (tmp_path / "plain-0.pt").read_bytes() != before
+    folder = make_sets.decathlon(tmp_path, count=6)
+    printed = output("segment_folder.py", folder, tmp_path / "out", "--epochs", 2)
+    scores = re.findall(r"(ball_\d), class (\d): Dice ([01]\.\d+)", printed)
+    held_out = {case for case, _, _ in scores}
+    assert held_out
+    assert len(scores) == 2 * len(held_out)
+    for case in held_out:
+        with (
+            seqpipe.open(tmp_path / f"out/{case}.nii.gz") as labels,
+            seqpipe.open(folder / f"labelsTr/{case}.nii.gz") as truth,
+        ):
+            assert labels.info.same_grid(truth.info)
+    assert (tmp_path / "out/table.csv").is_file()
 
 
 @pytest.mark.deep
