@@ -22,7 +22,7 @@ from .messages import option_names, worded
 
 __all__ = ["main"]
 
-_NAMES = ("cut", "doctor", "export", "flow", "index", "probe", "transcode", "view")
+_NAMES = ("cut", "doctor", "export", "flow", "index", "probe", "resample", "transcode", "view")
 _OTHER_WORDS: Final = {
     "trim": "cut",
     "info": "probe",

@@ -11,12 +11,15 @@ function                     reads
 :func:`nnunet_preprocessed`  a configuration's folder of ``nnUNet_preprocessed``
 :func:`brats`                a folder of BraTS with a folder a case, 2017 to 2025
 :func:`bids`                 a data set by the layout of BIDS
+:func:`idc`                  series of the Imaging Data Commons, by a manifest of idc-index
 :func:`ixi`                  IXI
 ============================ ======================================================================================
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -33,13 +36,16 @@ from ..errors import ManifestError, ParameterError, SourceNotFoundError, describ
 from ..volume.formats.label_files import LabelFiles
 from .volumes.listing import IMAGE, LABEL, Case, Cases, subject_of
 
-__all__ = ["PublicDataset", "bids", "brats", "decathlon", "ixi", "nnunet_preprocessed", "nnunet_raw"]
+__all__ = ["PublicDataset", "bids", "brats", "decathlon", "idc", "ixi", "nnunet_preprocessed", "nnunet_raw"]
 
 _SHOWN: Final = 10
 _DECATHLON: Final = "http://medicaldecathlon.com"
 _NNUNET: Final = "https://github.com/MIC-DKFZ/nnUNet"
 _BRATS_HOME: Final = "https://www.synapse.org/brats"
 _BRATS: Final = re.compile(r"[_-](t1|t1ce|t2|flair|t1n|t1c|t2w|t2f|seg)\.nii(?:\.gz)?", re.IGNORECASE)
+_IDC: Final = "https://portal.imaging.datacommons.cancer.gov"
+_IDC_SERIES: Final = ("SeriesInstanceUID", "crdc_series_uuid")
+_IDC_LABELS: Final = ("SEG", "RTSTRUCT")
 _IXI: Final = "https://brain-development.org/ixi-dataset"
 _IXI_NAME: Final = re.compile(r"(IXI\d{3}-[A-Za-z]+-\d+)-(\w+)\.nii(\.gz)?")
 _IXI_COUNTS: Final[Mapping[str, int]] = {"T1": 581, "T2": 578, "PD": 578, "MRA": 570}
@@ -373,6 +379,135 @@ def _bids_session(path: Path) -> tuple[str, str]:
     """Return the subject and session of a file, by its name."""
     entities = path.name.split("_")
     return entities[0], next((one for one in entities if one.startswith("ses-")), "")
+
+
+def idc(
+    manifest: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    modalities: Seq[str] = ("CT", "MR", "PT"),
+) -> PublicDataset:
+    """List downloaded series of the Imaging Data Commons, by a manifest of ``idc-index``.
+
+    chosen = idc_index.IDCClient().index.query("collection_id == 'nlst'").to_csv("nlst.csv")
+    scans = idc("nlst.csv", "downloads").checked()
+
+    Each series of the modalities is a case with the part ``image``, and the subject is the patient. Its ``label`` is
+    the segmentation or the contours whose ``segmented_SeriesInstanceUID`` names it, or, in studies with one series,
+    those of the study. If some cases have a label, the others are those for testing.
+
+    Args:
+        manifest: CSV, JSON or JSONL with a row a series: ``SeriesInstanceUID`` or ``crdc_series_uuid``, ``PatientID``,
+            and where known ``Modality``, ``StudyInstanceUID``, ``collection_id``, ``segmented_SeriesInstanceUID``.
+        folder: folder of the downloads, in which each series has a folder with one of these numbers at the end of its
+            name, at any depth.
+        modalities: modalities of images; other series are left out.
+    """
+    name, root = check_path("manifest", manifest), _folder(folder)
+    rows = _idc_rows(name)
+    places = {
+        part: path
+        for path in sorted(root.rglob("*"))
+        if path.is_dir()
+        for part in (path.name, path.name.rpartition("_")[2])
+    }
+    images = [row for row in rows if row.get("Modality", modalities[0]) in modalities]
+    missing = [
+        f"{row[_IDC_SERIES[0]]} of {row['PatientID']}" for row in images if _idc_place(row, places) is None
+    ]
+    of_study: dict[str, int] = {}
+    for row in images:
+        study = row.get("StudyInstanceUID", row[_IDC_SERIES[0]])
+        of_study[study] = of_study.get(study, 0) + 1
+    labels = _idc_labels(rows, places)
+    with_label: list[tuple[dict[str, Any], str]] = []
+    without: list[tuple[dict[str, Any], str]] = []
+    notes: list[str] = []
+    for row in images:
+        place = _idc_place(row, places)
+        if place is None:
+            continue
+        study = row.get("StudyInstanceUID", "")
+        found = labels.get(("series", row[_IDC_SERIES[0]]), [])
+        if not found and of_study.get(study) == 1:
+            found = labels.get(("study", study), [])
+        subject = "/".join(filter(None, (row.get("collection_id"), row["PatientID"])))
+        if len(found) > 1:
+            notes.append(f"{row[_IDC_SERIES[0]]} has {len(found)} segmentations: the first one is used")
+        if found:
+            label = LabelFiles(str(found[0]), like=str(place))
+            with_label.append(({IMAGE: str(place), LABEL: label}, subject))
+        else:
+            without.append(({IMAGE: str(place)}, subject))
+    chosen = with_label or without
+    return PublicDataset(
+        "Imaging Data Commons",
+        _IDC,
+        str(root),
+        tuple(parts for parts, _ in chosen),
+        tuple(subject for _, subject in chosen),
+        tuple(parts for parts, _ in without) if with_label else (),
+        missing=tuple(missing),
+        notes=tuple(notes),
+    )
+
+
+def _idc_rows(name: str) -> list[dict[str, str]]:
+    """Return the rows of a manifest, as texts by the names of its columns; a series once."""
+    try:
+        text = Path(name).read_text(encoding="utf-8-sig")
+        if name.lower().endswith(".csv"):
+            rows: Any = list(csv.DictReader(io.StringIO(text, newline="")))
+        elif name.lower().endswith(".jsonl"):
+            rows = [parse_json(line) for line in text.splitlines() if line.strip()]
+        else:
+            rows = parse_json(text)
+    except FileNotFoundError as error:
+        raise SourceNotFoundError("no such file", source=name) from error
+    except (OSError, ValueError, csv.Error) as error:
+        raise ManifestError(
+            f"it cannot be read ({error})", source=name, allowed="CSV, JSON or JSONL"
+        ) from error
+    if isinstance(rows, dict) and all(
+        isinstance(column, dict) for column in rows.values()
+    ):  # as pandas writes it
+        numbers = dict.fromkeys(number for column in rows.values() for number in column)
+        rows = [{field: column.get(number) for field, column in rows.items()} for number in numbers]
+    found: dict[str, dict[str, str]] = {}
+    for number, row in enumerate(rows if isinstance(rows, list) else [], 1):
+        known = (
+            {str(k): str(v) for k, v in row.items() if v not in (None, "")} if isinstance(row, dict) else {}
+        )
+        series = next((known[field] for field in _IDC_SERIES if field in known), None)
+        if series is None or "PatientID" not in known:
+            raise ManifestError(
+                f"row {number} names no series of a patient, but {', '.join(known) or 'nothing'}",
+                source=name,
+                allowed="SeriesInstanceUID or crdc_series_uuid, and PatientID",
+            )
+        found.setdefault(series, {_IDC_SERIES[0]: series, **known})
+    if not found:
+        raise ManifestError("the manifest lists no series", source=name, allowed="a row a series")
+    return [*found.values()]
+
+
+def _idc_labels(
+    rows: Iterable[Mapping[str, str]], places: Mapping[str, Path]
+) -> dict[tuple[str, str], list[Path]]:
+    """Return the files of segmentations and contours, by the series, or else the study, that they are of."""
+    labels: dict[tuple[str, str], list[Path]] = {}
+    for row in rows:
+        if row.get("Modality") in _IDC_LABELS and (place := _idc_place(row, places)) is not None:
+            source, study = row.get("segmented_SeriesInstanceUID", ""), row.get("StudyInstanceUID", "")
+            key = ("series", source) if source else ("study", study)
+            labels.setdefault(key, []).extend(
+                path for path in sorted(place.iterdir()) if path.suffix != ".json"
+            )
+    return labels
+
+
+def _idc_place(row: Mapping[str, str], places: Mapping[str, Path]) -> Path | None:
+    return next((places[row[field]] for field in _IDC_SERIES if row.get(field, "") in places), None)
 
 
 def _with_regions(

@@ -206,7 +206,7 @@ def test_help_lists_every_option_under_its_heading(run):
         ("VIEW", "Perhaps 'seqpipe view' is meant."),
         ("extract", "Perhaps 'seqpipe export' is meant."),
         ("info", "Perhaps 'seqpipe probe' is meant."),
-        ("zzzzzz", "Commands: cut, doctor, export, flow, index, probe, transcode, view."),
+        ("zzzzzz", "Commands: cut, doctor, export, flow, index, probe, resample, transcode, view."),
         (str(Path(__file__)), "The command comes before the paths, such as 'seqpipe probe PATH'."),
     ],
 )

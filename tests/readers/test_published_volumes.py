@@ -11,7 +11,7 @@ import seqpipe
 from seqpipe import Prepare
 from seqpipe.errors import ManifestError, ParameterError, SourceNotFoundError
 from seqpipe.readers import published_volumes
-from seqpipe.volume import save
+from seqpipe.volume import save, save_dicom_seg
 
 AFFINE = np.eye(4)[:, [2, 1, 0, 3]]
 
@@ -137,3 +137,53 @@ def test_wrong_arguments_are_refused(brains):
         published_volumes.ixi(brains / "none")
     with pytest.raises(SourceNotFoundError, match="there is no complete case"):
         published_volumes.ixi(brains, ["MRA"]).checked()
+
+
+def _manifest(path, rows, form):
+    columns = [*dict.fromkeys(name for row in rows for name in row)]
+    if form == "csv":
+        lines = [",".join(columns), *(",".join(row.get(name, "") for name in columns) for row in rows)]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    elif form == "columns":  # pandas' to_json
+        table = {name: {str(n): row.get(name) for n, row in enumerate(rows)} for name in columns}
+        path.write_text(json.dumps(table), encoding="utf-8")
+    else:
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "columns"])
+def test_series_of_the_imaging_data_commons_with_their_segmentations(tmp_path, form):
+    pytest.importorskip("highdicom")
+    from data_scripts.volume_dicom import slices_of, write_slices
+
+    voxels = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6)
+    rows = []
+    for n, modality in enumerate(("CT", "CT", "SEG", "PR")):
+        uid = f"1.2.3.{n}"
+        row = {
+            "PatientID": f"p{min(n, 1)}",
+            "SeriesInstanceUID": uid,
+            "Modality": modality,
+            "collection_id": "c",
+        }
+        rows.append(row | {"StudyInstanceUID": f"9.{min(n, 1)}"})
+        if modality == "CT":
+            write_slices(tmp_path / f"c/p{n}/9.{n}/CT_{uid}", slices_of(voxels + n, AFFINE, uid=uid))
+    mask = seqpipe.Sequence((voxels > 50).astype(np.uint8)[..., None], "DHWC", affine=AFFINE)
+    (tmp_path / "c/p1/9.1/SEG_1.2.3.2").mkdir()
+    save_dicom_seg(
+        mask, tmp_path / "c/p1/9.1/SEG_1.2.3.2/1.dcm", tmp_path / "c/p1/9.1/CT_1.2.3.1", {1: "Liver"}
+    )
+    manifest = _manifest(tmp_path / f"list.{'csv' if form == 'csv' else 'json'}", rows, form)
+    found = published_volumes.idc(manifest, tmp_path).checked()
+    assert found.subjects == ("c/p1",)
+    assert len(found.test) == 1
+    (sample,) = seqpipe.volumes(found.cases)
+    np.testing.assert_array_equal(sample["image"].data[..., 0], voxels + 1)
+    np.testing.assert_array_equal(sample["label"].data, mask.data)
+    rows.append({"PatientID": "p9", "SeriesInstanceUID": "1.2.3.9", "Modality": "CT"})
+    with pytest.raises(SourceNotFoundError, match=r"1 files are missing: 1\.2\.3\.9 of p9"):
+        published_volumes.idc(_manifest(manifest, rows, form), tmp_path).checked()
+    with pytest.raises(ManifestError, match=r"row 1 names no series of a patient, but Modality"):
+        published_volumes.idc(_manifest(manifest, [{"Modality": "CT"}], form), tmp_path)
