@@ -145,6 +145,19 @@ def test_balanced_patches_hold_foreground_as_often_as_told(folder):
     assert (values > 0).mean() < 0.2
 
 
+def test_no_patch_is_centered_on_voxels_without_annotation(folder):
+    """Label 0 is taken for those without annotation: 31 voxels of 1 and 2 are left."""
+    values = _centers(make(folder, around="balanced", foreground=0.0, per_volume=40, size=3, ignore=0), 40)
+    assert set(values.tolist()) <= {1, 2}
+    assert (values == 2).mean() < 0.15, "as often as voxels have it"
+    values = _centers(make(folder, around="balanced", foreground=1.0, per_volume=20, size=3, ignore=1), 20)
+    assert set(values.tolist()) == {2}
+    values = _centers(make(folder, around="classes", per_volume=20, size=3, ignore=2), 20)
+    assert 2 not in values
+    with pytest.raises(ParameterError, match="ignore is for around='balanced' and 'classes'"):
+        Patch(3, ignore=1)
+
+
 def test_classes_are_chosen_by_their_weights(folder):
     values = _centers(make(folder, around="classes", class_weights={1: 3, 2: 1}, per_volume=80, size=3), 80)
     assert set(values.tolist()) == {1, 2}
