@@ -92,7 +92,7 @@ class GridDistortion3d(Spatial):
         return mapping.warped(Lattice(control, (d, h, w)))
 
 
-def _coefficients(values: FloatArray) -> FloatArray:
+def _coefficients(values: Any) -> FloatArray:
     """Return the coefficients of the natural cubic spline through values at distances of 1."""
     count = len(values) + 2
     matrix, wanted = np.zeros((count, count)), np.concatenate([[0.0], values, [0.0]])

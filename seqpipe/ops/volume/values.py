@@ -146,7 +146,7 @@ class SmoothContrast(Intensity):
             return x
         lo, hi = float(finite.min()), float(finite.max())
         rng = generator(p.key, int(p.channel) if self.per_channel else 0, _FURTHER)
-        field = rng.uniform(*sorted(self.gamma), (self.cells + 3,) * 3)
+        field = rng.uniform(min(self.gamma), max(self.gamma), (self.cells + 3,) * 3)
         for n in x.shape:  # the first axis becomes the last, three times
             field = np.tensordot(field, _spline_matrix(n, self.cells), (0, 0))
         wide = np.float32(max(hi - lo, 1e-7))
