@@ -161,7 +161,7 @@ def _written(part: Any, file: Path, settings: dict[str, Any], *, label: bool) ->
     with VolumeReader(part) as reader:
         turned = reader if settings["orientation"] is None else reader.reorient(settings["orientation"])
         if settings["spacing"] is not None:
-            how = "vote" if label else settings["interp"]
+            how: Any = "vote" if label else settings["interp"]
             fill = 0 if how == "vote" else None
             turned = turned.resample(settings["spacing"], interp=how, fill_value=fill)
         save(turned.sequence(), file)

@@ -499,7 +499,6 @@ class Swap3d(_Boxes):
     """Pairs of boxes of a volume change places, one pair after the other; for self-supervised learning."""
 
     examples = ({"holes": 2, "size": (2, 2, 2)}, {"holes": (1, 4), "per_channel": True, "p": 0.5, "seed": 1})
-    errors = (({"size": (0, 1, 1)}, r"swap3d: size=.* is not valid; allowed: a whole number"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Each box with the values of the next one, and the reverse; pairs that overlap are left alone."""

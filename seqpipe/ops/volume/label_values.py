@@ -54,7 +54,6 @@ class LabelOutline(Volumetric):
 
     on_labels = True
     examples = ({}, {"p": 0.5, "seed": 1})
-    errors = (({"p": 2}, "label_outline: p=2 is not valid; allowed: .*"),)
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
         """The labels ``(D, H, W, C)``."""

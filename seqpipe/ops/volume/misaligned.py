@@ -40,7 +40,6 @@ class ChannelMisalignment(Intensity):
         {"rotate": 5.0, "translate_mm": 2.0},
         {"p_channel": 0.5, "per_channel": True, "p": 0.5, "seed": 1},
     )
-    errors = (({"scale": 2}, "channel_misalignment: scale=2 is not valid; allowed: a number from 0 to 0.9"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """The channel, gathered by the map about its center with linear interpolation."""
@@ -77,12 +76,6 @@ class GridDistortion3d(Spatial):
         {"amplitude": 0.3, "cells": 3},
         {"amplitude": (0.0, 0.3), "in_plane": True, "p": 0.8, "seed": 2},
     )
-    errors = (
-        (
-            {"amplitude": 0.5},
-            "grid_distortion3d: amplitude=0.5 is not valid; allowed: a number from 0 to 0.3",
-        ),
-    )
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`VolumeGeometry.moved`."""
@@ -99,7 +92,7 @@ class GridDistortion3d(Spatial):
         return mapping.warped(Lattice(control, (d, h, w)))
 
 
-def _coefficients(values: FloatArray) -> FloatArray:
+def _coefficients(values: Any) -> FloatArray:
     """Return the coefficients of the natural cubic spline through values at distances of 1."""
     count = len(values) + 2
     matrix, wanted = np.zeros((count, count)), np.concatenate([[0.0], values, [0.0]])

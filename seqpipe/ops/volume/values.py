@@ -37,7 +37,6 @@ class Clamp(Intensity):
     hi: Number | None = param(None, "greater values become this one; None for no limit", kind=float)
 
     examples = ({"lo": 0.2, "hi": 0.7}, {"hi": (0.5, 0.9), "p": 0.5, "seed": 1})
-    errors = (({"lo": "low"}, "clamp: lo='low' is not valid; allowed: a number or None"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``min(max(x, lo), hi)``."""
@@ -55,7 +54,6 @@ class PercentileClip(Intensity):
     upper: Number = param(99.5, "percentile of the upper limit", unit="%", lo=0, hi=100)
 
     examples = ({"lower": 5.0, "upper": 90.0}, {"upper": (90.0, 100.0), "p": 0.5, "seed": 1})
-    errors = (({"lower": -1}, "percentile_clip: lower=-1 is not valid; allowed: a number from 0 to 100"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """Values below the lower limit become that limit, those above the upper one likewise."""
@@ -71,7 +69,6 @@ class Threshold(Intensity):
     fill_value: float = param(0.0, "value of the others", drawn=False)
 
     examples = ({"threshold": 0.3}, {"threshold": (0.2, 0.8), "above": False, "fill_value": 1.0, "seed": 1})
-    errors = (({"threshold": "low"}, "threshold: threshold='low' is not valid; allowed: a number"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``x`` where it is on the kept side, else the fill value."""
@@ -90,7 +87,6 @@ class Mask(Intensity):
     fill_value: float = param(0.0, "value of the others", drawn=False)
 
     examples = ({"of": "above_mean"}, {"of": "above_mean", "fill_value": 0.5, "p": 0.5, "seed": 1})
-    errors = (({"of": "some"}, "mask: of='some' is not valid; allowed: 'labels', 'above_mean'|of='some'"),)
 
     @property
     def asks_mask(self) -> bool:
@@ -114,9 +110,6 @@ class HistogramShift(Intensity):
     points: Number = param((5, 15), "points of the curve, with both ends", kind=int, lo=3, hi=1000)
 
     examples = ({"points": 8}, {"points": (5, 15), "per_channel": True, "p": 0.5, "seed": 1})
-    errors = (
-        ({"points": 2}, "histogram_shift: points=2 is not valid; allowed: a whole number from 3 to 1000"),
-    )
 
     def reference(self, x: Array, p: Any) -> Array:
         """Linear interpolation of the curve."""
@@ -144,7 +137,6 @@ class SmoothContrast(Intensity):
     )
 
     examples = ({"cells": 2}, {"gamma": (0.7, 1.5), "per_channel": True, "p": 0.5, "seed": 1})
-    errors = (({"cells": 0}, "smooth_contrast: cells=0 is not valid; allowed: a whole number from 1 to 64"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``u ^ f · (hi - lo) + lo`` with ``u`` the share of the range, and ``f`` a cubic B-spline of the exponents."""
@@ -154,7 +146,7 @@ class SmoothContrast(Intensity):
             return x
         lo, hi = float(finite.min()), float(finite.max())
         rng = generator(p.key, int(p.channel) if self.per_channel else 0, _FURTHER)
-        field = rng.uniform(*sorted(self.gamma), (self.cells + 3,) * 3)
+        field = rng.uniform(min(self.gamma), max(self.gamma), (self.cells + 3,) * 3)
         for n in x.shape:  # the first axis becomes the last, three times
             field = np.tensordot(field, _spline_matrix(n, self.cells), (0, 0))
         wide = np.float32(max(hi - lo, 1e-7))
@@ -192,7 +184,6 @@ class LabelsToImage(Intensity):
 
     to_float = True
     examples = ({"of": "image"}, {"of": "image", "per_channel": True, "p": 0.5, "seed": 1})
-    errors = (({"std": (-1, 1)}, r"labels_to_image: std=.* is not valid; allowed: "),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """``mean[class] + std[class] · n``; labels below 0 count as 0."""
@@ -226,7 +217,6 @@ class DistanceMap(Intensity):
 
     to_float = True
     examples = ({}, {"signed": True, "p": 0.5, "seed": 1})
-    errors = (({"signed": 3}, "distance_map: signed=3 is not valid; allowed: True or False"),)
 
     def reference(self, x: Array, p: Any) -> Array:
         """The Euclidean distance transform, by SciPy, or on a GPU by CuPy."""

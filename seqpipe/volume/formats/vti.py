@@ -9,7 +9,7 @@ import math
 import re
 import zlib
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 from xml.etree import ElementTree
 
 import numpy as np
@@ -27,7 +27,7 @@ _TYPES: Final = {
     for word, letter, sizes in (("Int", "i", (8, 16, 32, 64)), ("UInt", "u", (8, 16, 32, 64)), ("Float", "f", (32, 64)))
     for bits in sizes
 }  # fmt: skip
-_ORDERS: Final = {"LittleEndian": "<", "BigEndian": ">"}
+_ORDERS: Final[dict[str, Literal["<", ">"]]] = {"LittleEndian": "<", "BigEndian": ">"}
 _HEADERS: Final = {"UInt32": "u4", "UInt64": "u8"}
 _PACKINGS: Final = {"vtkZLibDataCompressor": "zlib", "vtkLZMADataCompressor": "lzma"}
 _APPENDED: Final = re.compile(rb"<AppendedData\s+encoding\s*=\s*[\"'](raw|base64)[\"']\s*>\s*_")
@@ -97,7 +97,7 @@ class _File:
 
     name: str
     image: ElementTree.Element
-    order: str
+    order: Literal["<", ">"]
     header: np.dtype[Any]
     packing: str
     appended: memoryview
