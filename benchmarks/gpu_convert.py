@@ -22,8 +22,8 @@ from benchmarks.ops_devices import Cuda
 from seqpipe.ops.resize.resize import _CropWindows
 from seqpipe.video.convert.output import OutputSpec, transposed
 from seqpipe.video.cuda.conversion import FRAMES
-from seqpipe.video.cuda.painter import Converters, DeviceConverter
 from seqpipe.video.cuda.device_surface import DeviceSurface, SurfaceShape
+from seqpipe.video.cuda.painter import Converters, DeviceConverter
 from tests.support.pictures import frame_info, surface_format
 
 HEIGHT, WIDTH = 1080, 1920
