@@ -64,7 +64,7 @@ def _bare(preset: str, frames: Any, seconds: float) -> float:
     """The engine alone: frames are in its buffers, and results are not read."""
     import cupy
 
-    from seqpipe.flow.nvofa.abi import INPUT, OUTPUT
+    from seqpipe.flow.nvofa.library import INPUT, OUTPUT
     from seqpipe.flow.nvofa.session import EngineKind, FlowSession
 
     session = FlowSession(EngineKind(0, _SIZE[1], _SIZE[0], _GRID, preset))

@@ -17,9 +17,8 @@ from typing import Any, Final
 
 from ..core.whole_file import write_durably
 from ..errors import OutputError, SeqpipeError, SourceError
-from ..readers.entry import Entry, Listing
+from ..readers.entry import Entry, Listing, Range
 from ..readers.listing import listing, source_kind
-from ..readers.ranges import Range
 from ..video.encode.transcode import Copied, CopySettings, transcode
 from ..video.index.open import open_index
 from ..video.packet_index import PacketIndex

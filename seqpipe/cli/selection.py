@@ -166,7 +166,7 @@ class FrameSelection:
 
     def _frames(self, index: PacketIndex, span: Span) -> IntArray:
         from ..sampling.rate import at_rate
-        from ..sampling.segments import every, uniform
+        from ..sampling.windows import every, uniform
 
         if self.fps is not None:
             return at_rate(span, self.fps)

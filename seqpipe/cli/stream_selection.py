@@ -173,7 +173,7 @@ class StreamSelector:
 
     def _numbered(self, frames: Iterator[FrameT]) -> Iterator[FrameT]:
         """The frames with the selected numbers."""
-        from ..sampling.segments import uniform
+        from ..sampling.windows import uniform
 
         left: deque[int] = deque(sorted(set(self._selection.frames or ())))
         for frame in self._inside(frames):

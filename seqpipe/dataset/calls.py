@@ -14,7 +14,7 @@ from ..core.param import Param
 from ..core.passed_errors import as_passed
 from ..core.workers import Workers, submitted
 from ..errors import BackendError, ParameterError
-from ..readers.lazy_engine import LazyPool
+from ..readers.fetch import LazyPool
 
 __all__ = ["PROCESSES", "CallPool", "check_pickles", "may_start_processes"]
 

@@ -14,8 +14,7 @@ from ..core.lazy import on_demand
 
 if TYPE_CHECKING:
     from . import published, published_volumes
-    from .entry import Entry, Listing
-    from .ranges import Range
+    from .entry import Entry, Listing, Range
     from .report import Loss, Report
     from .selection import SampleRequest
 
@@ -34,7 +33,7 @@ _LAZY = {
     "Entry": "entry",
     "Listing": "entry",
     "Loss": "report",
-    "Range": "ranges",
+    "Range": "entry",
     "Report": "report",
     "SampleRequest": "selection",
     "published": "",

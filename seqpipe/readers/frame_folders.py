@@ -32,9 +32,9 @@ from ..video.packet_index import Facts
 from ..video.plan import Outcomes, Request, check_memory
 from ..video.probe.info import StreamInfo
 from .entry import Entry, Listing
-from .files import list_files
+from .fetch import LazyPool
 from .labels import NO_LABEL, LabelParser
-from .lazy_engine import LazyPool
+from .listing import list_files
 from .selection import Catalog
 from .survey import VideoSurvey
 

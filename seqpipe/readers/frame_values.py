@@ -20,7 +20,7 @@ from ..array import FloatArray
 from ..core.whole_file import replacing
 from ..core.workers import OPENCV
 from ..errors import DamagedSourceError
-from ..flow.cpu import dense_flow
+from ..flow.pairs import dense_flow
 from ..video.convert.output import OutputSpec
 from ..video.index.cache import cache_directory, cache_file
 from ..video.index.open import IndexOptions, open_index

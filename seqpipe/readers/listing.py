@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from stat import S_ISDIR
+from typing import Any, Final, NoReturn
 
-from ..core.param import check_path
-from ..errors import ParameterError, described_type
-from .entry import Listing
-from .files import list_files, list_folder
-from .labels import LabelParser, LabelType
+from ..core.param import check_list, check_path
+from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError, described_type
+from ..video.source.names import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
+from .entry import Entry, Listing, Range
+from .labels import NO_LABEL, LabelParser, LabelType
 from .manifest import read_manifest
 from .params import one_source
-from .ranges import Range
 
-__all__ = ["listing", "source_kind"]
+__all__ = ["list_files", "list_folder", "listing", "source_kind"]
 
 _Path = str | os.PathLike[str]
 _MANIFESTS: Final = (".csv", ".tsv", ".jsonl")
@@ -83,3 +83,178 @@ def source_kind(source: Any) -> dict[str, Any]:
         f"source is {described_type(source)}",
         allowed="a folder, a manifest (.csv, .tsv, .jsonl), a video, a list of videos, or seqpipe.listing(…)",
     )
+
+
+def list_files(
+    files: Iterable[Any],
+    values: Iterable[Any] | None,
+    ranges: Iterable[Range | None] | None,
+    labels: LabelParser,
+) -> Listing:
+    """List videos by path or URL."""
+    if isinstance(files, (str, bytes, os.PathLike)):
+        raise ParameterError(
+            f"files={files!r} is one file", allowed="a list of paths and URLs", advice="Write files=[…]"
+        )
+    names = [_name(file) for file in check_list("files", files, "a list of paths and URLs")]
+    if not names:
+        raise ParameterError("files is empty", allowed="at least one path or URL")
+    parsed = [NO_LABEL] * len(names) if values is None else _labels(values, names, labels)
+    parts = _parts([None] * len(names) if ranges is None else ranges, names)
+    entries = (Entry(name, name, label, part) for name, label, part in zip(names, parsed, parts, strict=True))
+    return Listing.of(entries, labels)
+
+
+def list_folder(root: str, labels: LabelParser) -> Listing:
+    """List the videos of class folders.
+
+    The subfolders of ``root``, sorted by name, are the classes 0, 1, …; all videos below a class folder, at any depth,
+    have its label. A class list, if given, determines the numbers, and other folders are left out. In a folder of
+    videos without subfolders, all videos have the label -1. Names that begin with a dot are skipped.
+    """
+    if labels.label_type != "class":
+        raise ParameterError(
+            f"label_type={labels.label_type!r} and file_root exclude one another",
+            advice="The folders are the classes; give files and labels, or a manifest",
+        )
+    _require_folder(root)
+    root = root.rstrip("/")
+    passed = SkippedFiles()
+    folders, videos = _look_into(root or "/", passed)
+    if videos and any(_videos_below(f"{root}/{folder}") for folder in folders):
+        raise SourceError(
+            f"the folder contains both class folders and videos ({videos[0]!r}, …)",
+            source=root,
+            advice="Move the videos into a class folder, or list all of them with files=[…] or manifest=…",
+        )
+    if videos:
+        return Listing(tuple(_entries(root, videos, NO_LABEL)), labels.classes, dict(passed))
+    classes = labels.classes or tuple(folders)
+    entries: list[Entry] = []
+    for number, name in enumerate(classes):
+        entries += _class(root, name, folders, number, passed, named=bool(labels.classes))
+    if not entries:
+        _refuse_empty(root)
+    return Listing(tuple(entries), classes, dict(passed))
+
+
+def _require_folder(root: str) -> None:
+    try:
+        fact = "" if S_ISDIR(Path(root).stat().st_mode) else "this is a file"
+    except OSError as error:
+        fact = f"no such folder ({error.strerror})"
+    except ValueError:  # such as an embedded null character
+        fact = "no such folder"
+    if fact:
+        advice = "For single files use files=[…]; for URLs, manifest=…"
+        raise SourceNotFoundError(fact, source=root, advice=advice)
+
+
+def _class(
+    root: str, name: str, folders: list[str], number: int, passed: SkippedFiles, *, named: bool
+) -> Iterator[Entry]:
+    """Videos of one class; a class found as a folder must have a video."""
+    if name not in folders:
+        raise SourceNotFoundError(
+            f"there is no folder for the class {name!r}",
+            source=root,
+            allowed=", ".join(folders) or "no folder is there",
+        )
+    videos = _videos_below(f"{root}/{name}", inside := SkippedFiles())
+    passed.update(inside)
+    if not videos and not named:
+        if not any(_videos_below(f"{root}/{other}") for other in folders):
+            _refuse_empty(root)
+        raise UnreadableSourceError(
+            f"there is no video in the class folder {name!r}{_others(inside)}",
+            source=root,
+            allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
+            advice="Remove the folder, or name the classes that you want with classes=[…]",
+        )
+    return _entries(root, [f"{name}/{video}" for video in videos], number)
+
+
+def _entries(root: str, videos: Iterable[str], label: int) -> Iterator[Entry]:
+    return (Entry(f"{root}/{video}", video, label) for video in videos)
+
+
+def _videos_below(folder: str, passed: SkippedFiles | None = None) -> list[str]:
+    """Videos at any depth below a folder, relative to it, sorted folder by folder, without links to folders above."""
+    folders, videos = _look_into(folder, passed)
+    for name in folders:
+        if leads_back(f"{folder}/{name}"):
+            continue
+        below = _videos_below(f"{folder}/{name}", passed)
+        videos += [f"{name}/{video}" for video in below]
+    return videos
+
+
+def _look_into(folder: str, passed: SkippedFiles | None = None) -> tuple[list[str], list[str]]:
+    """Subfolders and videos of a folder, sorted, without hidden ones; other files are counted in ``passed``."""
+    try:
+        with os.scandir(folder) as entries:
+            seen = sorted((item.name, item.is_dir()) for item in entries if not item.name.startswith("."))
+    except OSError as error:
+        raise SourceError(f"the folder cannot be read ({error.strerror})", source=folder) from error
+    files = [name for name, is_folder in seen if not is_folder]
+    videos = [name for name in files if is_video(name)]
+    if passed is not None:
+        for name in set(files).difference(videos):
+            passed.note(name)
+    return [name for name, is_folder in seen if is_folder], videos
+
+
+def _refuse_empty(root: str) -> NoReturn:
+    _videos_below(root, passed := SkippedFiles())
+    raise UnreadableSourceError(
+        f"there is no video in this folder{_others(passed)}",
+        source=root,
+        allowed=f"files that end in {', '.join(VIDEO_ENDINGS)}",
+        advice="If the videos have other extensions, list them; seqpipe.folders reads folders of frames",
+    )
+
+
+def _others(passed: SkippedFiles) -> str:
+    return f", only {passed}" if passed else ""
+
+
+def _name(file: Any) -> str:
+    name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise ParameterError(f"{file!r} is not a path or URL", allowed="paths and URLs")
+    return name
+
+
+def _labels(values: Iterable[Any], names: list[str], parser: LabelParser) -> list[Any]:
+    labels = []
+    values = values.tolist() if hasattr(values, "tolist") else values  # tensors are made of tensors
+    for number, value in enumerate(_one_per_file("labels", values, names)):
+        try:
+            labels.append(parser(value))
+        except ParameterError as error:
+            error.fact = f"labels[{number}]: {error.fact}"
+            error.source = names[number]
+            raise
+    return labels
+
+
+def _parts(ranges: Iterable[Any], names: list[str]) -> list[Range | None]:
+    parts = _one_per_file("ranges", ranges, names)
+    for number, part in enumerate(parts):
+        if part is not None and not isinstance(part, Range):
+            raise ParameterError(
+                f"ranges[{number}]={part!r} is not valid",
+                source=names[number],
+                allowed="readers.Range(start_s=…, end_s=…), readers.Range(start_frame=…, end_frame=…) or None",
+            )
+    return parts
+
+
+def _one_per_file(name: str, values: Iterable[Any], files: list[str]) -> list[Any]:
+    entries = check_list(name, values, "a list with one for each file")
+    if len(entries) != len(files):
+        raise ParameterError(
+            f"{name} has {len(entries)} entries, but there are {len(files)} files",
+            allowed="one for each file",
+        )
+    return entries

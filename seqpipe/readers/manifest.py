@@ -33,9 +33,8 @@ import numpy as np
 
 from ..core.keywords import nearest
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, described_type
-from .entry import Entry, Listing
+from .entry import COLUMNS, Entry, Listing, Range
 from .labels import NO_LABEL, LabelParser
-from .ranges import COLUMNS, Range
 
 __all__ = ["bad_line", "fields_of", "read_manifest", "text_of"]
 

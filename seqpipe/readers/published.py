@@ -32,11 +32,10 @@ import numpy as np
 from ..core.param import check_path
 from ..errors import ManifestError, ParameterError, SourceNotFoundError
 from ..video.source.names import is_video
-from .entry import Entry, Listing
+from .entry import Entry, Listing, Range
 from .labels import NO_LABEL, LabelParser
 from .manifest import fields_of
 from .published_file import Missing, PublishedFile, listing_of_files
-from .ranges import Range
 
 __all__ = ["ava", "hmdb51", "kinetics", "rawframes", "something_something", "ucf101", "video_list"]
 

@@ -16,10 +16,9 @@ from ..core.json_text import parse_json
 from ..core.param import check_path, choice
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, warn_caller
 from ..video.source.names import is_video
-from .entry import Entry, Listing
+from .entry import Entry, Listing, Range
 from .labels import LabelParser
 from .manifest import bad_line, text_of
-from .ranges import Range
 
 __all__ = ["Missing", "PublishedFile", "listing_of_files"]
 

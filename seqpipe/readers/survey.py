@@ -36,10 +36,9 @@ from ..video.index.open import IndexOptions, open_index
 from ..video.index.shared import Register
 from ..video.packet_index import Facts
 from ..video.source.source import Stamp, open_source
-from .entry import Entry, Listing
+from .entry import Entry, Listing, Range
 from .frame_values import FrameMotion
 from .labels import tabulated
-from .ranges import Range
 from .report import ReportBook
 from .selection import Catalog
 

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from .order import EpochOrder
     from .qwen import QwenFrames, qwen_vl, smart_resize
     from .rate import RandomRateClips, RateWindows, WholeSpans, at_rate
-    from .segments import UniformSegments, every, uniform
     from .state import IteratorState, check_count, check_state, fingerprint
-    from .windows import EvenClips, MovingClips, RandomClips, Windows
+    from .windows import EvenClips, MovingClips, RandomClips, UniformSegments, Windows, every, uniform
 
 _LAZY = {
     "EpochOrder": "order",
@@ -32,21 +31,21 @@ _LAZY = {
     "Sampler": "clip",
     "Span": "clip",
     "IteratorState": "state",
-    "UniformSegments": "segments",
+    "UniformSegments": "windows",
     "WholeSpans": "rate",
     "Windows": "windows",
     "at_rate": "rate",
     "check_count": "state",
     "check_state": "state",
     "choose_sampler": "choose",
-    "every": "segments",
+    "every": "windows",
     "fingerprint": "state",
     "frame_range": "clock",
     "frames_at": "clock",
     "qwen_vl": "qwen",
     "smart_resize": "qwen",
     "span_between": "clock",
-    "uniform": "segments",
+    "uniform": "windows",
 }
 
 __all__ = [

@@ -9,8 +9,7 @@ from ..errors import ParameterError
 from .clip import Sampler
 from .params import CLIP_MODE, PAD_MODE, SEGMENT_MODE, STRIDE, ClipMode, SegmentMode
 from .rate import RandomRateClips, RateWindows
-from .segments import UniformSegments
-from .windows import EvenClips, MovingClips, RandomClips, Windows
+from .windows import EvenClips, MovingClips, RandomClips, UniformSegments, Windows
 
 __all__ = ["choose_sampler"]
 

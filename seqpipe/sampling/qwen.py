@@ -197,7 +197,11 @@ def _mean_rate(span: Span) -> float:
     duration_s = float(clock[-1] - clock[0])
     if duration_s <= 0:
         raise ParameterError("the frames have equal timestamps, so they have no rate")
-    rate = (len(clock) - 1) / duration_s
-    exact = Fraction(rate).limit_denominator(1001)
+    steps = len(clock) - 1
+    rate = steps / duration_s
     tolerance_s = 2 * rate_tolerance_s(Span(0, len(clock), clock)) + EQUAL_S
-    return float(exact) if exact and abs((len(clock) - 1) / exact - duration_s) <= tolerance_s else rate
+    # the simplest one: in a short video, fractions of larger denominators are nearer to the rounded rate
+    simple = [Fraction(round(rate)), Fraction(1000 * round(rate * 1.001), 1001)]
+    simple += [Fraction(rate).limit_denominator(most) for most in (2, 10, 100, 1001)]
+    fits = (exact for exact in simple if exact and abs(steps / exact - duration_s) <= tolerance_s)
+    return float(next(fits, rate))

@@ -18,7 +18,7 @@ from ..dataset.dataset import Dataset
 from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 from ..errors import DeviceMemoryError, ParameterError, SeqpipeError, UnreadableSourceError, described_type
 from ..ops import Type
-from ..readers.lazy_engine import LazyEngine
+from ..readers.fetch import LazyEngine
 from ..readers.report import Report, ReportBook
 from ..readers.robot_files import Footage, RobotFiles, RobotFrames, read_frames
 from ..sampling.dealing import distinct, substitutes

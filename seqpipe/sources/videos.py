@@ -15,15 +15,13 @@ from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 from ..errors import ParameterError, SeqpipeError, described_type, warn_caller
 from ..ops import Type
 from ..readers.entry import Listing
-from ..readers.fetch import Fetcher, Pair, Pending, begin_together
+from ..readers.fetch import Fetcher, LazyEngine, LazyPool, Pair, Pending, begin_together
 from ..readers.frame_folders import FolderSurvey, FrameFiles, LazyFolderEngine, list_folders
 from ..readers.frame_values import Clock, FrameMotion
 from ..readers.labels import LabelParser, LabelType
-from ..readers.lazy_engine import LazyEngine, LazyPool
 from ..readers.listing import listing, source_kind
-from ..readers.outputs import Outputs
 from ..readers.report import Report, ReportBook
-from ..readers.selection import Selection
+from ..readers.selection import Outputs, Selection
 from ..readers.survey import VideoSurvey
 from ..sampling import QwenFrames, Sampler, WholeSpans, choose_sampler
 from ..sampling.params import (

@@ -12,7 +12,7 @@ import pytest
 from seqpipe import fn
 from seqpipe.core import native
 from seqpipe.errors import BackendError, ParameterError
-from seqpipe.flow.nvofa import abi, engine, library, pool, session
+from seqpipe.flow.nvofa import engine, library, session
 from seqpipe.flow.nvofa.session import EngineKind, FlowSession
 from seqpipe.ops.motion import optical_flow as ops_flow
 from seqpipe.sequence import Sequence
@@ -29,10 +29,10 @@ def fake(built, monkeypatch):
     """The engine, whose calls of some number fail when told so; it has grids 2 and 4."""
     built.fake_set(0, 0, 0x50)
     cupy = fake_nvofa.fake_cupy()
-    for module in (engine, session, pool):
+    for module in (engine, session):
         monkeypatch.setattr(module, "load_cupy", lambda: cupy)
     monkeypatch.setattr(library, "load_library", lambda: built)
-    monkeypatch.setattr(engine, "POOL", pool.Pool())
+    monkeypatch.setattr(engine, "POOL", session.Pool())
     for kept in (library.api, engine._caps, engine._luma, ops_flow._note):
         kept.cache_clear()
     yield built
@@ -53,7 +53,7 @@ def test_structures_are_those_of_a_compiler(tmp_path):
     if compiler is None:
         pytest.skip("there is no C compiler")
     lines, wanted = [], []
-    for structure in abi.STRUCTURES:
+    for structure in library.STRUCTURES:
         name = structure.__name__
         lines.append(f'printf("%zu\\n", sizeof({name}));')
         wanted.append(ctypes.sizeof(structure))
@@ -71,7 +71,7 @@ def test_structures_are_those_of_a_compiler(tmp_path):
 
 def test_sizes_are_those_that_ran_on_a_gpu():
     """Of the interface 5.0, as an H200 with driver 580 took them."""
-    sizes = {one.__name__: ctypes.sizeof(one) for one in abi.STRUCTURES}
+    sizes = {one.__name__: ctypes.sizeof(one) for one in library.STRUCTURES}
     assert sizes == {
         "InitParams": 64,
         "BufferDescriptor": 16,
@@ -97,7 +97,7 @@ def test_every_pair_has_its_own_frames(fake, stride):
     assert fake.fake_counts(2) == before + 2, "one to ask what it can do, one for the pairs"
 
 
-@pytest.mark.parametrize("version", abi.VERSIONS)
+@pytest.mark.parametrize("version", library.VERSIONS)
 def test_the_newest_interface_is_taken_and_older_ones_do(fake, version):
     fake.fake_set(0, 0, version)
     found = fn.optical_flow(levels(3, 5, 9), backend="nvofa", output_grid=2, direction="both", cost=True)
@@ -144,7 +144,7 @@ def test_sessions_are_kept_for_their_kind(fake):
     assert fake.fake_counts(0) == 4
     for side in range(32, 32 + 20):
         fn.optical_flow(levels(1, 2, size=(32, side)), backend="nvofa", output_grid=4)
-    assert fake.fake_counts(0) == pool.MOST_IDLE
+    assert fake.fake_counts(0) == session.MOST_IDLE
 
 
 def test_ten_thousand_pairs_of_changing_sizes_find_their_sessions(fake):
@@ -158,8 +158,8 @@ def test_ten_thousand_pairs_of_changing_sizes_find_their_sessions(fake):
         found = fn.optical_flow(levels(*values, size=sizes[rng.integers(30)]), backend="nvofa", **given)
         assert (found[..., 0] == np.diff(values)[:, None, None]).all()
         pairs += len(found)
-        assert fake.fake_counts(0) <= pool.MOST_IDLE
-    assert fake.fake_counts(1) <= pool.MOST_IDLE * 40
+        assert fake.fake_counts(0) <= session.MOST_IDLE
+    assert fake.fake_counts(1) <= session.MOST_IDLE * 40
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ import seqpipe
 from seqpipe import flow, fn, ops
 from seqpipe.errors import BackendError, ParameterError
 from seqpipe.flow import pairs as pairs_module
-from seqpipe.flow.cpu import FlowWorkspace, dense_flow
-from seqpipe.flow.pairs import flow_on_cpu
+from seqpipe.flow.pairs import FlowWorkspace, dense_flow, flow_on_cpu
 from seqpipe.ops import Flows
 from seqpipe.ops.motion import optical_flow as optical_flow_module
 from seqpipe.pipeline import Graph, Input

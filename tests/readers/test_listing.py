@@ -18,8 +18,8 @@ from seqpipe.errors import (
     UnreadableSourceError,
 )
 from seqpipe.readers import Range
-from seqpipe.readers.files import list_folder
 from seqpipe.readers.labels import LabelParser
+from seqpipe.readers.listing import list_folder
 from seqpipe.readers.manifest import read_manifest
 from seqpipe.video.source.names import VIDEO_ENDINGS
 from tests.support.datasets import assert_true_frames, clips, files, planned

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from seqpipe.errors import FrameRangeError, ParameterError
@@ -61,6 +61,7 @@ def test_sizes_are_whole_tokens_within_the_bounds(height, width, factor):
     st.sampled_from([(24, 1), (30000, 1001), (25, 1), (60, 1), (10, 1)]),
     st.sampled_from([None, 1000, 90_000, 1_000_000]),
 )
+@example(0, 180, (60, 1), 1000)
 def test_the_rate_of_a_video_is_exact_behind_a_rounded_clock(first, count, rate, ticks):
     fps, total = Fraction(*rate), first + count + 9
     exact = [i / fps for i in range(total)]

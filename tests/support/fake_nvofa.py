@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from seqpipe.core import native
-from seqpipe.flow.nvofa import abi
+from seqpipe.flow.nvofa import library
 
 __all__ = ["CONTEXT", "declarations", "fake_cupy", "fake_library"]
 
@@ -27,10 +27,10 @@ _C_TYPES = {
 
 
 def declarations() -> str:
-    """The structures of :mod:`seqpipe.flow.nvofa.abi` in C."""
+    """The structures of :mod:`seqpipe.flow.nvofa.library` in C."""
     return "\n".join(
-        _declaration(structure) for structure in abi.STRUCTURES if structure is not abi.StrideInfo
-    ) + ("\n" + _declaration(abi.StrideInfo))
+        _declaration(structure) for structure in library.STRUCTURES if structure is not library.StrideInfo
+    ) + ("\n" + _declaration(library.StrideInfo))
 
 
 def _declaration(structure: Any) -> str:

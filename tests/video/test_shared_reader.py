@@ -13,7 +13,7 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import SourceError
-from seqpipe.readers.lazy_engine import LazyEngine
+from seqpipe.readers.fetch import LazyEngine
 from seqpipe.video.device import parse_device
 from seqpipe.video.index.open import IndexOptions
 from seqpipe.video.reader import VideoReader

@@ -90,7 +90,7 @@ def test_samples_do_not_depend_on_threads(folder):
 
 
 def test_workers_of_a_loader_share_the_cores(folder, monkeypatch):
-    monkeypatch.setattr("seqpipe.readers.lazy_engine.available_cores", lambda: 8)
+    monkeypatch.setattr("seqpipe.readers.fetch.available_cores", lambda: 8)
     started = []
     monkeypatch.setattr(
         "seqpipe.readers.volumes.fetch.Workers", lambda threads, _name: started.append(threads)

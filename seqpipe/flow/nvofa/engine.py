@@ -14,10 +14,8 @@ from ...errors import BackendError, ParameterError
 from ..grid import grid_of
 from ..pairs import LUMA, PairFlows, Pairs
 from ..values import FIXED_ONE
-from .abi import COST, HINT, INPUT, OUTPUT
-from .library import ADVICE, api
-from .pool import POOL
-from .session import Buffer, EngineKind, FlowSession, caps_of
+from .library import ADVICE, COST, HINT, INPUT, OUTPUT, api
+from .session import POOL, Buffer, EngineKind, FlowSession, caps_of
 
 __all__ = ["check_engine", "engine_caps", "flow_on_gpu"]
 
@@ -56,7 +54,7 @@ def check_engine(pairs: Pairs, source: str) -> None:
 
 
 def engine_caps(device: int, source: str) -> dict[str, list[int]]:
-    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`."""
+    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.library.CAPS`."""
     try:
         return _caps(device)
     except BackendError as error:

@@ -1,15 +1,22 @@
-"""Sessions of the engine and their buffers."""
+"""Sessions of the engine, their buffers, and a pool of idle ones."""
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from ...array import Array
 from ...core.kernel import load_cupy
 from ...errors import BackendError
-from .abi import (
+from .library import (
+    ADVICE,
     BOTH,
     CAPS,
     COST,
@@ -23,15 +30,17 @@ from .abi import (
     PERFORMANCE,
     SHORT2,
     UINT8,
+    Api,
     BufferDescriptor,
     ExecuteInput,
     ExecuteOutput,
     InitParams,
     StrideInfo,
+    api,
+    status_name,
 )
-from .library import ADVICE, Api, api, status_name
 
-__all__ = ["Buffer", "EngineKind", "FlowSession", "caps_of"]
+__all__ = ["MOST_IDLE", "POOL", "Buffer", "EngineKind", "FlowSession", "Pool", "caps_of"]
 
 _log = logging.getLogger(__name__)
 _ELEMENTS: Final = {GRAY8: ("uint8", 1), SHORT2: ("int16", 2), UINT8: ("uint8", 1)}
@@ -264,7 +273,7 @@ def _refused(code: int, call: str, text: str) -> BackendError:
 
 
 def caps_of(device: int) -> dict[str, list[int]]:
-    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.abi.CAPS`."""
+    """Return the engine's capabilities, by the names of :data:`~seqpipe.flow.nvofa.library.CAPS`."""
     functions = api()
     with load_cupy().cuda.Device(device):
         load_cupy().cuda.runtime.free(0)  # creates the context
@@ -284,3 +293,66 @@ def _cap(functions: Api, handle: int, number: int) -> list[int]:
     if functions.nvOFGetCaps(handle, number, values, ctypes.byref(size)):
         return []
     return list(values)[: size.value]
+
+
+MOST_IDLE: Final = 8
+"""Largest number of idle sessions; each holds buffers for some frames."""
+
+
+class Pool:
+    """Reusable sessions by kind; each is used by one thread at a time, and destroyed after a failure.
+
+    Args:
+        make: creates a session.
+        most_idle: largest number of idle sessions; the least recently used ones are destroyed first.
+    """
+
+    def __init__(
+        self, make: Callable[[EngineKind], FlowSession] = FlowSession, most_idle: int = MOST_IDLE
+    ) -> None:
+        self._make, self._most_idle = make, most_idle
+        self._idle: OrderedDict[FlowSession, EngineKind] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def session(self, kind: EngineKind) -> Iterator[FlowSession]:
+        """Lease a session of a kind to a ``with`` block; the context of its device must be current."""
+        with self._lock:
+            session = next((one for one, known in reversed(self._idle.items()) if known == kind), None)
+            if session is not None:
+                del self._idle[session]
+        session = session or self._make(kind)
+        try:
+            yield session
+        except BaseException:
+            session.close()
+            raise
+        with self._lock:
+            self._idle[session] = kind
+            spare = [self._idle.popitem(last=False)[0] for _ in range(len(self._idle) - self._most_idle)]
+        for one in spare:
+            _close(one)
+
+    def clear(self) -> None:
+        """Destroy all idle sessions."""
+        with self._lock:
+            spare = list(self._idle)
+            self._idle.clear()
+        for one in spare:
+            _close(one)
+
+    def reset_after_fork(self) -> None:
+        """Drop all sessions without destroying them: after a fork they belong to the parent process."""
+        self._lock = threading.Lock()
+        self._idle.clear()
+
+
+def _close(session: FlowSession) -> None:
+    """Destroy a session in the context of its device."""
+    with load_cupy().cuda.Device(session.kind.device):
+        session.close()
+
+
+POOL: Final = Pool()
+atexit.register(POOL.clear)
+os.register_at_fork(after_in_child=POOL.reset_after_fork)

@@ -28,7 +28,7 @@ from ...volume.disk import DiskCache
 from ...volume.info import VolumeInfo
 from ...volume.patches.grid import starts_of
 from ...volume.source import Box
-from ..lazy_engine import LazyPool
+from ..fetch import LazyPool
 from ..report import ReportBook
 from .case import LoadedCase, VolumeRules, cut_at, load_case, patch_start
 from .listing import Case
