@@ -74,20 +74,18 @@ def on_terminal(*arguments):
     return shown.decode(), process.communicate()[0].decode()
 
 
-def test_progress_shows_on_a_terminal(tmp_path):
-    shown, told = on_terminal("export", made("h264"), "--out", tmp_path, "--json")
-    assert "Exporting 0/1" in shown
-    assert "Exporting 1/1" in shown
-    assert "48 frames, " in shown
-    assert len(lines(told)) == 49, "the bar leaves stdout alone"
-
-
-@pytest.mark.parametrize("command", [["index"], ["export", "--num", 1, "--out"]])
-def test_errors_stand_above_the_bar(tmp_path, command):
-    shown, _ = on_terminal(*command, *[tmp_path] * ("export" in command), made("empty"), made("h264"))
+@pytest.mark.parametrize(
+    ("command", "what", "told"),
+    [(["export", "--out"], "Export", 50), deep(["index", "--cache-dir"], "Index", 3)],
+)
+def test_progress_shows_on_a_terminal_and_errors_stand_above_it(tmp_path, command, what, told):
+    shown, rows = on_terminal(*command, tmp_path, made("empty"), made("h264"), "--json")
+    assert f"{what}ing 0/2" in shown
+    assert f"{what}ing 2/2" in shown
+    assert (" frames, " if what == "Export" else " files, ") in shown
     error = next(line for line in re.split("[\r\n]", shown) if "Error: " in line)
-    assert "ing 0/2" in shown
     assert "ing " not in error.partition("Error: ")[0]
+    assert len(lines(rows)) == told, "the bar leaves stdout alone"
 
 
 def test_progress_is_silent_elsewhere(run, tmp_path):

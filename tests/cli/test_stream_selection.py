@@ -87,7 +87,7 @@ def outcome(select):
         return error.fact
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(clocks(), RULES, ranges())
 def test_the_selection_is_that_of_an_index(times, rule, within):
     selection, index = FrameSelection(**rule, within=within), Index(times)
