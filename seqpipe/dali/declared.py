@@ -206,10 +206,10 @@ class DaliCall:
 
         return self.outputs(compute, count) if count else self.node(compute)
 
-    def each(self, function: Callable[[Any], Any], layout: str | None = None, summary: str = "") -> DataNode:
+    def each(self, function: Callable[[Any], Any]) -> DataNode:
         """Return a node that applies a function to every sample of the only input."""
         self.inputs = [self.input()]
-        return self.node(lambda values, _: values[0].each(function, layout), summary=summary)
+        return self.node(lambda values, _: values[0].each(function))
 
     @property
     def drawing_seed(self) -> int:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..array import IntArray
-from ..dataset.calls import CallPool
 from ..dataset.dealt import Last
 from ..dataset.samples import collated, described, first_error
 from ..dataset.source import ReadPlan, SampleSource
@@ -25,13 +23,13 @@ from ..sampling.params import EPOCH
 from ..sources.items import ItemSource
 from ..video.device import parse_device
 
-__all__ = ["BatchPlan", "Indexed", "Items", "SampleCounter"]
+__all__ = ["Indexed", "Items", "SampleCounter", "read_item"]
 
 _Gathered: TypeAlias = "tuple[tuple[Any, ...], IntArray, tuple[str, ...]]"
 
 
 @dataclass(frozen=True)
-class BatchPlan:
+class _BatchPlan:
     """Division of an epoch's positions into batches.
 
     Attributes:
@@ -108,11 +106,11 @@ class Indexed(BatchSource):
         if not isinstance(self.source, Items):  # the size of items is unknown
             self.limit_bytes = bytes_ahead(None, parse_device(self.source.device))
 
-    def batch_plan(self, epoch: int) -> BatchPlan:
+    def batch_plan(self, epoch: int) -> _BatchPlan:
         """Return the division of an epoch into batches."""
         length, order = self.order.length(epoch), self.order
         least, most = (order.shortest, order.longest) if self.equal_steps else (length, length)
-        return BatchPlan(length, self.batch_size, self.last_batch, least, most)
+        return _BatchPlan(length, self.batch_size, self.last_batch, least, most)
 
     def _plan(self, positions: IntArray) -> ReadPlan:
         """Return what is read at positions of the epoch; the last plan is kept, as :meth:`next_size` asks, too."""
@@ -250,35 +248,6 @@ class Items(ItemSource):
     described: Seq[str] = ()
     gather: Callable[[list[Any], tuple[str, ...]], Any] | None = None
 
-    @classmethod
-    def of(
-        cls,
-        read: Callable[[int], tuple[Any, ...]],
-        name: str,
-        names: tuple[str, ...],
-        facts: Mapping[str, object],
-        described: Seq[str],
-        gather: Callable[[list[Any], tuple[str, ...]], Any],
-    ) -> Items:
-        """Return the items that a function returns by their numbers.
-
-        Args:
-            read: returns the values of an item; called by several threads.
-            name: name for messages and threads.
-            names: names of the values.
-            facts: everything that determines the items, as plain values.
-            described: path or URL of each item.
-            gather: combines the values of all items of a batch into one, for each name.
-        """
-        get = partial(_item, read, names, described)
-        return cls(
-            *(get, len(described), {}, False, 0, CallPool(0, name), name, name),
-            names=names,
-            told=facts,
-            described=described,
-            gather=gather,
-        )
-
     @property
     def facts(self) -> Mapping[str, object]:
         """Everything that determines the items."""
@@ -286,16 +255,17 @@ class Items(ItemSource):
 
     def gathered(self, samples: Seq[tuple[int, Mapping[str, Any]]]) -> _Gathered:
         """Return the values of a batch, indices and sources."""
-        assert self.gather is not None  # set by of()
+        assert self.gather is not None
         indices = np.array([index for index, _ in samples], np.int64)
         sources = tuple(self.described[index] for index in indices.tolist())
         columns = ([parts[name].data for _, parts in samples] for name in self.names)
         return tuple(self.gather(column, sources) for column in columns), indices, sources
 
 
-def _item(
+def read_item(
     read: Callable[[int], tuple[Any, ...]], names: tuple[str, ...], described: Seq[str], index: int
 ) -> dict[str, Metadata]:
+    """Return the values of an item by their names; an error names the item."""
     try:
         values = read(index)
     except SeqpipeError as error:

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..array import Array, as_native, device_of, namespace, to_cupy, to_numpy
 from ..errors import ParameterError
-from ..layout import DEFAULT_LAYOUTS, LAYOUTS
 from ..sequence import Batch, Sequence
 from .sources.staging import Copied
 
@@ -113,18 +112,6 @@ class Value:
     def only(self, count: int) -> Value:
         """Return the first samples."""
         return replace(self, data=self.data[:count], sources=self.sources[:count])
-
-    def as_images(self) -> Batch | Any:
-        """Return the samples as a Batch for operators on images; ``data`` if the layout is not that of images.
-
-        An unknown layout is that of a sample with as many axes: HW, HWC or FHWC.
-        """
-        layout = self.layout or DEFAULT_LAYOUTS.get(self.ndim, "")
-        if layout not in LAYOUTS or "H" not in layout or layout.startswith("N"):
-            return self.data
-        named = self.sources or ("",) * len(self)
-        samples = tuple(Sequence(one, layout, name) for one, name in zip(self, named, strict=True))
-        return Batch(samples, stacked=self.data if self.dense else None)
 
     def on_host(self) -> Value:
         """Return the samples in main memory."""

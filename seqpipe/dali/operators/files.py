@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from ...array import Array
 from ...core.files.npy import array_of_npy
+from ...dataset.calls import CallPool
 from ...dataset.source import SampleSource
 from ...errors import (
     ManifestError,
@@ -33,7 +35,7 @@ from ...sampling import EpochOrder
 from ..data_node import DataNode, current
 from ..declared import DaliCall, operator
 from ..dtypes import dtype_name
-from ..reading import Indexed, Items
+from ..reading import Indexed, Items, read_item
 from ..sources.mapped import views
 from ..value import Value
 from .windows import slice_
@@ -92,13 +94,14 @@ def _read(
         read: returns the values of an item.
         gather: combines the values of a batch; by default into arrays without a layout.
     """
-    source = Items.of(
-        read,
-        call.row.name.rpartition(".")[2],
-        tuple(names),
-        facts,
-        described,
-        gather or (lambda items, sources: Value.of(items, "", sources)),
+    kind = call.row.name.rpartition(".")[2]
+    source = Items(
+        *(partial(read_item, read, tuple(names), described), len(described), {}, False, 0, CallPool(0, kind)),
+        *(kind, kind),
+        names=tuple(names),
+        told=facts,
+        described=described,
+        gather=gather or (lambda items, sources: Value.of(items, "", sources)),
     )
     label = call.name or call.row.name
     return tuple(DataNode(label, [node], lambda v, _: v[0]) for node in started(call, source, source.names))

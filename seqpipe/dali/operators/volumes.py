@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Seq
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...errors import ParameterError
-from ...ops import REGISTRY
 from ...ops import DataNode as NativeNode
-from ...ops.core.spec import COMPUTED_DTYPES
-from ...ops.filters.smooth import derivative_windows
+from ...ops.call.backends import cuda_device_of
+from ...ops.filters.along_axes import convolved, gaussian_window, laplacian_of
+from ...ops.resize.along_axes import Resampling, ResizedAxis, resampled, sides_of, whole_side
+from ...resampling.gather import Interpolation, gather
+from ...resampling.mapping import Mapping3
 from ..call import native
 from ..data_node import DataNode, node_of
 from ..declared import DaliCall, image_layout, operator
 from ..dtypes import converted, dtype_name
 from ..value import Value
 
-__all__ = ["blurred", "gaussian_window", "in_slices", "resized", "restored", "sides_and_scales"]
+__all__ = ["blurred", "gathered", "resized"]
 
 _SIDES: Final = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
@@ -35,7 +36,7 @@ def _setting_of(settings: Mapping[str, Any], name: str, sample: int) -> npt.NDAr
     return np.ravel(setting.on_host()[sample] if isinstance(setting, Value) else setting).astype(np.float64)
 
 
-def in_slices(part: Array, layout: str) -> tuple[Array, list[int]]:
+def _in_slices(part: Array, layout: str) -> tuple[Array, list[int]]:
     """Return a volume as ``DHWC``, and the order of axes that restores its layout.
 
     Raises:
@@ -47,32 +48,40 @@ def in_slices(part: Array, layout: str) -> tuple[Array, list[int]]:
     return part.transpose([layout.index(letter) for letter in "DHWC"]), ["DHWC".index(c) for c in layout]
 
 
-def restored(part: Array, order: list[int], axes: int) -> Array:
-    """Return a volume ``DHWC`` in an order of axes from :func:`in_slices`, without channels if it had ``axes`` 3."""
+def _restored(part: Array, order: list[int], axes: int) -> Array:
+    """Return a volume ``DHWC`` in an order of axes from :func:`_in_slices`, without channels if it had ``axes`` 3."""
     volume = part.transpose(order)
     return namespace(part).ascontiguousarray(volume if axes == len(order) else volume[..., 0])
 
 
-# ---------------------------------------------------------------------- resize
+def gathered(
+    part: Array,
+    layout: str,
+    mapping_of: Callable[[tuple[int, ...]], Mapping3],
+    interpolation: Interpolation,
+    fill: Any,
+    kind: str | None,
+) -> Array:
+    """Return a volume of voxels that are taken from other places of it, on the CPU or on its GPU.
 
-
-class _Target(NamedTuple):
-    """How one axis is resampled.
-
-    Attributes:
-        side: length of the result.
-        start: start of the window of the sample that it shows.
-        end: end of the window; less than the start if the result is mirrored.
+    Args:
+        part: the volume.
+        layout: letters of its axes.
+        mapping_of: returns the places, of slices, rows and columns of the volume.
+        interpolation: "nearest" or "linear".
+        fill: value outside of the volume; None repeats its edge.
+        kind: dtype of the result; None for that of the volume.
     """
+    volume, order = _in_slices(part, layout)
+    if kind not in (None, part.dtype.name) and interpolation != "nearest":
+        volume = volume.astype(np.float32)
+    device = None if isinstance(volume, np.ndarray) else cuda_device_of(volume)
+    level = None if fill is None else float(fill)
+    made = gather(volume, mapping_of(volume.shape[:3]), interpolation, level, device=device)
+    return _restored(converted(made, kind or part.dtype.name), order, part.ndim)
 
-    side: int
-    start: float
-    end: float
 
-    @property
-    def shrinks(self) -> bool:
-        """Whether the result is shorter than the window."""
-        return self.side < abs(self.end - self.start)
+# ---------------------------------------------------------------------- resize
 
 
 def resized(value: Value, settings: Mapping[str, Any]) -> Value:
@@ -93,73 +102,19 @@ def resized(value: Value, settings: Mapping[str, Any]) -> Value:
         targets.append(dict(zip(letters, _targets(extents, letters, settings, n), strict=True)))
     orders = [letter for letter in layout if letter not in "DHWC"] + [*letters, *("C" * ("C" in layout))]
     axes = [layout.index(letter) for letter in orders]
-    parts = _resampled([part.transpose(axes) for part in value], "".join(orders), targets, settings)
+    how = Resampling(
+        settings.get("filters", ("linear", "linear")),
+        settings.get("antialias") is not False,
+        settings.get("dtype"),
+    )
+    parts = resampled([part.transpose(axes) for part in value], "".join(orders), targets, how)
     kind = settings.get("dtype") or value.dtype.name
     back = [orders.index(letter) for letter in layout]
     results = [namespace(part).ascontiguousarray(converted(part, kind).transpose(back)) for part in parts]
     return Value.of(results, value.layout, value.sources)
 
 
-def _resampled(
-    parts: list[Array], order: str, targets: list[dict[str, _Target]], settings: Mapping[str, Any]
-) -> list[Array]:
-    """Resample arrays whose slices, rows and columns follow one another: rows and columns, then slices."""
-    shapes = [list(part.shape) for part in parts]
-    channels = [shape[-1] if order.endswith("C") else 1 for shape in shapes]
-    flat = [
-        part.reshape(-1, *(part.shape[order.index(c)] for c in "HW"), count)
-        for part, count in zip(parts, channels, strict=True)
-    ]
-    flat = _pass(flat, [(one["H"], one["W"]) for one in targets], settings, deep="D" in order)
-    if "D" in order:
-        slabs, along = [], []
-        for part, shape, one in zip(flat, shapes, targets, strict=True):
-            depth, width = shape[order.index("D")], math.prod(part.shape[1:])
-            slabs.append(part.reshape(-1, depth, width, 1))
-            along.append((one["D"], _Target(width, 0.0, float(width))))
-        flat = _pass(slabs, along, settings, deep=True)
-    for shape, one in zip(shapes, targets, strict=True):
-        for letter, target in one.items():
-            shape[order.index(letter)] = target.side
-    return [part.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
-
-
-def _pass(
-    parts: list[Array], targets: list[tuple[_Target, _Target]], settings: Mapping[str, Any], *, deep: bool
-) -> list[Array]:
-    """Resample rows and columns of arrays ``FHWC``, all by one call if they have one filter."""
-    smaller, larger = settings.get("filters", ("linear", "linear"))
-    choices = {tuple(smaller if axis.shrinks else larger for axis in pair) for pair in targets}
-    if len(choices) > 1 and len(parts) > 1:
-        pairs = zip(parts, targets, strict=True)
-        return [_pass([part], [pair], settings, deep=deep)[0] for part, pair in pairs]
-    across = choices.pop() if choices else (smaller, larger)
-    if across[0] != across[1]:  # rows and columns one after the other
-        rows = [
-            (y, _Target(part.shape[2], 0.0, float(part.shape[2])))
-            for part, (y, _) in zip(parts, targets, strict=True)
-        ]
-        columns = [(_Target(y.side, 0.0, float(y.side)), x) for y, x in targets]
-        parts = _pass(parts, rows, {**settings, "filters": (across[0],) * 2}, deep=True)
-        return _pass(parts, columns, {**settings, "filters": (across[1],) * 2}, deep=deep)
-    kind = parts[0].dtype.name
-    if across[0] != "nearest":
-        kind = "float32" if deep else settings.get("dtype") or kind
-    op: Any = REGISTRY["resize"](
-        resize_y=np.array([y.side for y, _ in targets], np.float64),
-        resize_x=np.array([x.side for _, x in targets], np.float64),
-        roi_start=np.array([[y.start, x.start] for y, x in targets]),
-        roi_end=np.array([[y.end, x.end] for y, x in targets]),
-        interp_type=across[0],
-        antialias=settings.get("antialias") is not False,
-        dtype=kind if kind in COMPUTED_DTYPES else None,
-        compat="dali",
-    )
-    xp = namespace(parts[0])
-    return list(op([xp.ascontiguousarray(part) for part in parts], layout="FHWC"))
-
-
-def _targets(extents: Seq[int], letters: str, settings: Mapping[str, Any], sample: int) -> list[_Target]:
+def _targets(extents: Seq[int], letters: str, settings: Mapping[str, Any], sample: int) -> list[ResizedAxis]:
     """Return how each axis of a sample is resampled."""
 
     def numbers(name: str) -> npt.NDArray[np.float64] | None:
@@ -187,54 +142,15 @@ def _targets(extents: Seq[int], letters: str, settings: Mapping[str, Any], sampl
         if (one := _setting_of(settings, _SIDES[letter], sample)) is not None:
             wanted[axis] = float(one[0])
     limits = numbers("max_size")
-    sides = _sides(lengths, wanted, mode, None if limits is None else limits.tolist())
+    sides = sides_of(lengths, wanted, mode, None if limits is None else limits.tolist())
     result = []
     for start, end, side in zip(starts.tolist(), ends.tolist(), sides, strict=True):
-        whole = _whole(side)
+        whole = whole_side(side)
         if settings.get("subpixel_scale", True):
             middle, reach = (start + end) / 2, (end - start) / 2 * whole / abs(side)
             start, end = middle - reach, middle + reach
-        result.append(_Target(whole, end, start) if side < 0 else _Target(whole, start, end))
+        result.append(ResizedAxis(whole, end, start) if side < 0 else ResizedAxis(whole, start, end))
     return result
-
-
-def _whole(side: float) -> int:
-    """Round a side, halves up, to at least 1."""
-    return max(1, math.floor(abs(side) + 0.5 + 1e-6))
-
-
-def _sides(extents: Seq[float], wanted: Seq[float], mode: str, limits: Seq[float] | None) -> list[float]:
-    """Return sides of a result before they are rounded; a negative one is mirrored."""
-    known = [abs(side) / extent for side, extent in zip(wanted, extents, strict=True) if side]
-    if mode in ("not_larger", "not_smaller"):
-        scale = (min if mode == "not_larger" else max)(known, default=1.0)
-        if limits is not None:
-            scale = min(scale, *(most / extent for most, extent in zip(limits, extents, strict=True)))
-        return [math.copysign(extent * scale, side) for extent, side in zip(extents, wanted, strict=True)]
-    scale = 1.0 if mode == "stretch" or not known else math.prod(known) ** (1 / len(known))
-    sides = [side or extent * scale for extent, side in zip(extents, wanted, strict=True)]
-    if limits is not None:
-        sides = [math.copysign(min(abs(side), most), side) for side, most in zip(sides, limits, strict=True)]
-    return sides
-
-
-def sides_and_scales(
-    shape: Seq[int], wanted: Seq[float], mode: str, subpixel_scale: bool
-) -> tuple[list[int], list[float]]:
-    """Return the rounded sides of a result, and the scale of each axis.
-
-    Args:
-        shape: sides of the array.
-        wanted: sides of the result; a side of 0 follows from the others.
-        mode: ``mode`` of ``fn.resize``.
-        subpixel_scale: whether scales are those before sides were rounded.
-    """
-    exact = _sides(shape, wanted, mode, None)
-    sides = [_whole(side) for side in exact]
-    return sides, [
-        (side if subpixel_scale else whole) / extent
-        for side, whole, extent in zip(exact, sides, shape, strict=True)
-    ]
 
 
 # ---------------------------------------------------------------------- windows along each axis
@@ -286,21 +202,6 @@ def _by_axis(
     return [[None if one is None else np.broadcast_to(one, count).tolist() for one in row] for row in rows]
 
 
-def _convolved(part: Array, axes: Seq[int], weights: Seq[npt.NDArray[np.floating[Any]]]) -> Array:
-    """Convolve a sample along some axes with their weights, float32."""
-    xp = namespace(part)
-    result = part.astype(np.float32)
-    for axis, column in zip(axes, weights, strict=True):
-        if len(column) > 1 and result.size:
-            op: Any = REGISTRY["filter"](
-                kernel=tuple((float(one),) for one in np.ravel(column)), dtype="float32"
-            )
-            moved = xp.ascontiguousarray(xp.moveaxis(result, axis, 0))
-            made = op(moved.reshape(len(moved), -1, 1), layout="HWC").reshape(moved.shape)
-            result = xp.moveaxis(made, 0, axis)
-    return xp.ascontiguousarray(result)
-
-
 def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
     """Blur samples along each of up to three axes, with the sigma and window size of each.
 
@@ -318,26 +219,8 @@ def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
     for part, (sigmas, sizes) in zip(value, rows, strict=True):
         pairs = zip(sigmas or [0.0] * len(axes), sizes or [0] * len(axes), strict=True)
         windows = [gaussian_window(sigma, int(size)) for sigma, size in pairs]
-        parts.append(converted(_convolved(part, axes, windows), settings.get("dtype") or part.dtype.name))
+        parts.append(converted(convolved(part, axes, windows), settings.get("dtype") or part.dtype.name))
     return Value.of(parts, value.layout, value.sources)
-
-
-def gaussian_window(sigma: float, size: int) -> npt.NDArray[np.float64]:
-    """Return the weights of a Gaussian window as a column; a size or sigma of 0 follows from the other, as in DALI.
-
-    Raises:
-        ParameterError: both are 0, or the size is even.
-    """
-    import cv2
-
-    if sigma <= 0 and size <= 0:
-        raise ParameterError("sigma and window_size are 0", source="fn.gaussian_blur", allowed="one of them")
-    if size and not size % 2:
-        raise ParameterError(
-            f"window_size={size} is not valid", source="fn.gaussian_blur", allowed="odd numbers, or 0"
-        )
-    size = size or 2 * math.ceil(3 * sigma) + 1
-    return np.asarray(cv2.getGaussianKernel(size, sigma or 0.3 * ((size - 1) / 2 - 1) + 0.8), np.float64)
 
 
 # ---------------------------------------------------------------------- laplacian
@@ -382,26 +265,6 @@ def _second_derivatives(value: Value, settings: Mapping[str, Any], *, always: bo
         return None
     axes, parts = _spatial_axes(value, "fn.laplacian"), []
     for part, row in zip(value, rows, strict=True):
-        result = _laplacian_of(part, axes, row, bool(settings.get("normalized_kernel")))
+        result = laplacian_of(part, axes, row, bool(settings.get("normalized_kernel")))
         parts.append(converted(result, settings.get("dtype") or part.dtype.name))
     return Value.of(parts, value.layout, value.sources)
-
-
-def _laplacian_of(part: Array, axes: list[int], row: list[list[float] | None], normalized: bool) -> Array:
-    """Return the sum of second derivatives of one sample, float32."""
-    windows, smoothings, scales = row[0] or [3] * len(axes), row[1], row[2] or [1.0] * len(axes)
-    for what, least, sizes in (("Window", 3, windows), ("Smoothing window", 1, smoothings or [])):
-        if wrong := [size for size in sizes if size < least or size > 31 or not size % 2]:
-            raise ParameterError(
-                f"{what} size must be an odd integer between {least} and 31, got {wrong[0]:g}",
-                source="fn.laplacian",
-            )
-    total: Any = None
-    for n in range(len(axes)):
-        sizes = [int(one) for one in smoothings or [windows[n]] * len(axes)]
-        sizes[n] = int(windows[n])
-        columns = [derivative_windows(sizes[n], size)[0][k != n] for k, size in enumerate(sizes)]
-        factor = scales[n] * (2.0 ** (len(axes) + 2 - sum(sizes)) if normalized else 1.0)
-        term = _convolved(part, axes, columns) * np.float32(factor)
-        total = term if total is None else total + term
-    return total
