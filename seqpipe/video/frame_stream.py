@@ -55,6 +55,7 @@ from .probe.probe import (
     encrypted_packets,
     is_encrypted,
     nothing_decodable,
+    stores_pts,
     stream_info,
     unreadable,
     video_stream,
@@ -66,7 +67,6 @@ __all__ = ["FramePainter", "FrameStream", "StreamFrame"]
 
 # upper bound of the packets that a decoder reads before it returns the frame of an earlier one
 _DECODER_DELAY: Final = 256
-_NO_TIMESTAMPS: Final = 0x80  # AVFMT_NOTIMESTAMPS
 _REORDERED: Final = 32  # upper bound of the packets between one and a later one with an earlier timestamp
 _BUFFERED_BYTES: Final = 64 << 20  # compressed packets of a stream that cannot be read again, such as a pipe
 
@@ -219,8 +219,7 @@ class FrameStream:
         self._index = self._empty_index()
         self._decoder = CpuDecoder(self._index, threads)
         self._recent = _RecentPackets() if self._decoder.threads > 1 else None
-        raw = bool(self._container.format.flags & _NO_TIMESTAMPS)
-        self._reader = _PacketReader(self._index, raw=raw, classified=keys or look_ahead > 0)
+        self._reader = _PacketReader(self._index, classified=keys or look_ahead > 0)
         self._first = [self._reader.packet(packet) for packet in first if packet.size]
         self._numbering = _FrameNumbering(self.info)
         self._timeouts.opened()
@@ -433,7 +432,6 @@ class _PacketReader:
 
     Args:
         index: describes the stream.
-        raw: whether the stream has no container, and its demuxer makes up timestamps.
         classified: whether all packets are parsed for their type; otherwise those up to the first key packet are, and
             the container's flags are used for the others.
 
@@ -442,12 +440,11 @@ class _PacketReader:
         refreshes: whether the container marks a gradual refresh as a key packet.
     """
 
-    def __init__(self, index: PacketIndex, *, raw: bool, classified: bool) -> None:
+    def __init__(self, index: PacketIndex, *, classified: bool) -> None:
         info = index.info
         self._codec = info.codec
         self._classifier: Classifier | None = classifier(info.codec, index.extradata, from_start=True)
-        # AVI stores no presentation timestamps; FFmpeg's are guesses
-        self._timed: bool | None = False if raw or info.container == "avi" else None
+        self._timed: bool | None = None if stores_pts(info) else False
         self._tick = 1 / ((info.average_rate or info.real_rate or DEFAULT_RATE) * info.time_base)
         self.count, self._shift = 0, 0
         self.refreshes = False

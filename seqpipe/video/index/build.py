@@ -28,6 +28,7 @@ from ..probe.probe import (
     nothing_decodable,
     open_container,
     side_data,
+    stores_pts,
     stream_info,
     unreadable,
     video_stream,
@@ -323,7 +324,7 @@ def _clock(scan: _Collected, info: StreamInfo) -> IntArray:
     if None not in scan.dts:
         dts = np.array(scan.dts, dtype=np.int64)
         if (np.diff(dts) > 0).all():
-            return dts
+            return dts if stores_pts(info) or info.container == "avi" else dts - dts[0]
     tick = _tick(info)
     return np.array([round(i * tick) for i in range(len(scan.size))], dtype=np.int64)
 
@@ -370,8 +371,7 @@ def _refreshed(scan: _Collected) -> int:
 
 
 def _has_pts(scan: _Collected, info: StreamInfo) -> bool:
-    # AVI stores no pts; libavformat's are the dts shifted by a guess.
-    return info.container != "avi" and any(
+    return stores_pts(info) and any(
         pts is not None and kind.shown and not discard
         for pts, kind, discard in zip(scan.pts, scan.kind, scan.discard, strict=True)
     )

@@ -149,8 +149,8 @@ def place(
 ) -> PacketIndex:
     """Return the index with times for frames without pts, and frames of equal pts in the order of their decoding.
 
-    The groups of pictures with equal pts, and the first one with ``suspect`` packets, are decoded: if their times
-    contradict the order of their frames, decoding decides the order of all.
+    The groups of pictures with equal pts are decoded, and with them the first one with ``suspect`` packets: if their
+    times contradict the order of their frames, decoding decides the order of all.
     """
     table = index.packets
     rank, decoded = np.arange(len(table)), np.zeros(len(table), dtype=bool)
@@ -170,7 +170,7 @@ def place(
         return replace(index, packets=table)
     tied = _tied(table)
     doubtful = tied[~decoded[tied].all(axis=1)]
-    if first := [packet for packet in suspect if not decoded[packet]][:1]:
+    if len(tied) and (first := [packet for packet in suspect if not decoded[packet]][:1]):
         doubtful = np.concatenate([doubtful, [[first[0], first[0]]]])
     for begin, end in _spans(table, doubtful):
         order = _decoded(source, index, np.arange(begin, end))

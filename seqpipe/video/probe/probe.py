@@ -17,6 +17,7 @@ import av.filter
 import av.video
 import numpy as np
 from av.codec.codec import Codec, UnknownCodecError
+from av.format import ContainerFormat
 
 from ...core.closing import Closing
 from ...core.files.content import HEAD, OTHER_VOLUMES, VOLUME_KINDS, likely_kind, volume_kind
@@ -48,6 +49,7 @@ __all__ = [
     "open_container",
     "probe",
     "side_data",
+    "stores_pts",
     "stream_info",
     "unreadable",
     "video_stream",
@@ -86,6 +88,7 @@ _MAX_INT = 2**31 - 1
 _RAISE_THE_LIMIT = f"If the file can be trusted, set the environment variable {IMAGE_PIXELS.variable}"
 _ENCRYPTED_TAGS = ("encv", "drmi")
 _EXIF = 31  # AV_FRAME_DATA_EXIF
+_NO_TIMESTAMPS: Final = 0x80  # AVFMT_NOTIMESTAMPS
 
 
 def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
@@ -335,6 +338,14 @@ def stream_info(
         stream=stream.index,
         streams=_entries(container),
     )
+
+
+def stores_pts(info: StreamInfo) -> bool:
+    """Return whether the container has presentation timestamps; else those of FFmpeg's demuxer are guesses.
+
+    AVI has none, and neither have elementary streams, which have no container.
+    """
+    return info.container != "avi" and not ContainerFormat(info.container, "r").flags & _NO_TIMESTAMPS
 
 
 def side_data(packet: av.Packet[Any]) -> list[str]:
