@@ -164,15 +164,7 @@ class DataNode(ops.DataNode):
         """Name of the operator that computes it."""
         return self._label
 
-    @property
-    def name(self) -> str:
-        """The label."""
-        return self._label
-
-    @property
-    def source(self) -> str:
-        """The label."""
-        return self._label
+    name = source = label
 
     def written(self, name: Named) -> str:
         """See :meth:`seqpipe.ops.DataNode.written`."""

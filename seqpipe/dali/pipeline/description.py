@@ -48,10 +48,7 @@ class PipelineDescription:
             )
         return self._batch_size
 
-    @property
-    def max_batch_size(self) -> int:
-        """Maximum number of samples in a batch."""
-        return self.batch_size
+    max_batch_size = batch_size
 
     @property
     def num_threads(self) -> int | None:
@@ -121,10 +118,7 @@ class PipelineDescription:
     def _by_output(self, argument: Any) -> list[Any]:
         return list(argument) if isinstance(argument, (list, tuple)) else [argument] * self.output_count
 
-    @property
-    def num_outputs(self) -> int:
-        """Number of outputs."""
-        return self.output_count
+    num_outputs = output_count
 
     def input_feed_count(self, input_name: str) -> int:  # noqa: ARG002  the same for each
         """Return how many batches an input needs before the first run: as many as are computed ahead."""

@@ -508,9 +508,7 @@ class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
         """Return the times of the stages; see :meth:`seqpipe.dataset.Epoch.stats`."""
         return self.executor.statistics()
 
-    def stats(self) -> Mapping[str, Any]:
-        """Return the same as :meth:`executor_statistics`."""
-        return self.executor_statistics()
+    stats = executor_statistics
 
     def save_graph_to_dot_file(self, filename: str, **_: Any) -> None:
         """Write the graph in Graphviz's DOT language, atomically."""
