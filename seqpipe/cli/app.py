@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any, Final
 
 import click
@@ -90,6 +89,8 @@ class _Commands(click.Group):
 
 def _meant(name: str) -> str:
     """The command that was meant, as a sentence; all commands if it is not known."""
+    from difflib import get_close_matches
+
     near = get_close_matches(name.lower(), [*_NAMES, *_OTHER_WORDS], n=1, cutoff=0.6)
     if near:
         return f"Perhaps 'seqpipe {_OTHER_WORDS.get(near[0], near[0])}' is meant."

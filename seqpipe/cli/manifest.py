@@ -7,7 +7,6 @@ more, which reading drops.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
@@ -188,6 +187,8 @@ def _json(line: bytes, path: Path, number: int) -> Mapping[str, Any]:
 
 
 def _read_csv(path: Path) -> list[ManifestRow]:
+    import csv
+
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != _COLUMNS:
@@ -247,6 +248,8 @@ def _unopened(path: Path, error: OSError) -> ManifestError:
 
 
 def _write_csv(rows: Iterable[ManifestRow], file: BinaryIO) -> None:
+    import csv
+
     text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="", write_through=True)
     writer = csv.DictWriter(text, _COLUMNS)
     writer.writeheader()

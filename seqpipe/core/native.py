@@ -19,14 +19,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .whole_file import write_durably
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 __all__ = [
     "COMPILER",
@@ -215,13 +213,10 @@ _INCLUDE: Final = re.compile(r'^#include "(\w+\.(?:cuh|c))"$', re.MULTILINE)
 
 def source_text(package: str, name: str, folder: str = "") -> str:
     """Return a source with its ``#include "…"`` lines replaced by those files, since compilers get no include paths."""
-    from importlib import (
-        resources,  # not at the top: its import is slow, and compiled kernels need none of it
-    )
-
-    return _expanded(resources.files(package).joinpath(folder), name)
+    # by the package's path: importlib.resources is slow to import
+    return _expanded(Path(import_module(package).__path__[0], folder), name)
 
 
-def _expanded(folder: Traversable, name: str) -> str:
+def _expanded(folder: Path, name: str) -> str:
     text = folder.joinpath(name).read_text(encoding="utf-8")
     return _INCLUDE.sub(lambda match: _expanded(folder, match[1]), text)
