@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 
 from seqpipe import Batch, Sequence, fn, ops, recipes
 from seqpipe.ops import REGISTRY
+from seqpipe.ops.core.declaration import Takes
 from seqpipe.parts import Boxes, Flow, Labels, Metadata, Points
 from tests.support.operators import images, names
 
@@ -207,6 +209,15 @@ def mixing() -> Found:
                 yield epoch, {"image": mixed.data.numpy(), "label": mixed.labels, "index": mixed.data.indices}
         for one in ops.CutMix3d(seed=1)([_volume(seed) for seed in range(3)], epoch=epoch).data:
             yield epoch, _named(one)
+
+
+@job("parameters of operators")
+def parameters() -> Found:
+    """What each parameter may be, which its declaration alone says: tests derive messages from that."""
+    for name in names(*get_args(Takes)):
+        if REGISTRY[name].traits.is_builtin:
+            told = [replace(q, param=replace(q.param, doc="")) for q in REGISTRY[name].parameters]
+            yield 0, {name: f"{told} {REGISTRY[name].traits.exclusive}"}
 
 
 @job("draws of seeds and epochs")

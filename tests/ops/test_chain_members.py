@@ -84,11 +84,11 @@ def test_a_sample_is_done_by_the_parts_that_it_draws():
 
 def test_weights_and_p_are_the_frequencies():
     weighted = OneOf([INVERT, FLIP, None], weights=[1, 3, 0], p=0.8, seed=2)
-    drawn = weighted.drawn(0, range(20_000))
+    drawn = weighted.drawn(0, range(4000))
     counts = [sum(one == numbers for one in drawn) / len(drawn) for numbers in ((), (0,), (1,), (2,))]
-    np.testing.assert_allclose(counts, [0.2, 0.2, 0.6, 0], atol=0.015)
-    lengths = np.bincount([len(one) for one in SomeOf((1, 3), [None] * 4).drawn(0, range(9000))], minlength=4)
-    np.testing.assert_allclose(lengths / 9000, [0, 1 / 3, 1 / 3, 1 / 3], atol=0.02)
+    np.testing.assert_allclose(counts, [0.2, 0.2, 0.6, 0], atol=0.03)
+    lengths = np.bincount([len(one) for one in SomeOf((1, 3), [None] * 4).drawn(0, range(3000))], minlength=4)
+    np.testing.assert_allclose(lengths / 3000, [0, 1 / 3, 1 / 3, 1 / 3], atol=0.04)
 
 
 def test_choices_of_one_seed_draw_apart_in_a_chain():

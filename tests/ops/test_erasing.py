@@ -112,13 +112,6 @@ def test_random_erasing_tries_ten_times_and_then_leaves_it():
     assert stats.binomtest(int(share * 600), 600, 1 - (1 - fits) ** 10).pvalue > 0.001
 
 
-def test_one_draw_for_a_sequence_or_one_for_each_frame(anywhere):
-    x = np.ones((6, 40, 40, 1), np.uint8)
-    found = anywhere(RandomErasing(seed=2), x)
-    assert (found == found[0]).all()
-    assert len({one.tobytes() for one in anywhere(RandomErasing(seed=2, per_frame=True), x)}) == 6
-
-
 def test_a_random_region_reaches_every_border():
     x = np.ones((300, 1, 6, 6, 1), np.uint8)
     found = fn.random_erasing(x, scale=(0.25, 0.25), ratio=(1.0, 1.0), seed=8)[:, 0, :, :, 0] == 0

@@ -183,6 +183,8 @@ def test_values_that_no_parameter_has_are_refused(name):
             else []
         )
         bad += [q.param.hi + 1] if q.param.hi is not None else []
+        ends = {float(value) for value in some_values(q, 9).flat}
+        bad += [(max(ends), min(ends))] if not q.size and q.param.kind is not bool and len(ends) > 1 else []
         for value in bad:
             with pytest.raises(ParameterError, match=rf"^{name}: {q.name}.*; allowed: "):
                 built(case_of(name, q), **{q.name: value})
@@ -195,6 +197,10 @@ def test_values_that_no_parameter_has_are_refused(name):
         if common in known:
             with pytest.raises(ParameterError, match=rf"^{name}: {common}="):
                 built((name, 0), **{common: value})
+    if "per_frame" in known and not REGISTRY[name].traits.by_frame:
+        said = f"^{name}: per_frame asks for a value for each frame; allowed: one for a sequence"
+        with pytest.raises(ParameterError, match=said):
+            built((name, 0), per_frame=True)
 
 
 def beyond(one):

@@ -114,7 +114,7 @@ def test_threads_share_an_operator():
     op = CropMirrorNormalize(
         crop=(3, 4), crop_pos_x=(0.0, 1.0), crop_pos_y=(0.0, 1.0), mean=100.0, dtype="float32", seed=9
     )
-    given = [image(4 + n % 3, 9 + n % 5, 3) for n in range(300)]
+    given = [image(4 + n % 3, 9 + n % 5, 3) for n in range(100)]
     alone = [CropMirrorNormalize(**op.settings())(x, index=n) for n, x in enumerate(given)]
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda pair: op(pair[1], index=pair[0]), enumerate(given)))

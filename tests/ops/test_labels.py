@@ -77,10 +77,6 @@ def test_label_images_get_channels():
             lambda: fn.one_hot(Sequence(np.zeros((2, 2), np.uint8), "HW"), num_classes=3),
             "a sequence of layout HW would have the layout unknown",
         ),
-        (
-            lambda: fn.one_hot(LABELS, num_classes=-1),
-            "num_classes=-1 is not valid; allowed: a whole number from 0 to",
-        ),
     ],
 )
 def test_what_are_no_labels_is_refused(call, said):

@@ -10,7 +10,7 @@ import pytest
 
 from seqpipe import Batch, Sequence, fn
 from seqpipe.errors import ParameterError
-from seqpipe.ops import CutMix, Declaration, Mixup, apply
+from seqpipe.ops import CutMix, Mixup, apply
 from seqpipe.ops.core.blocks import resolve
 from seqpipe.ops.core.spec import Spec
 from seqpipe.ops.cuda.kernel import defines_of, source_of
@@ -280,14 +280,10 @@ def test_labels_may_be_chances(op):
 
 
 @BOTH
-def test_the_function_is_the_operator_and_it_is_a_value(op):
+def test_the_function_is_the_operator(op):
     x = images(op, "uint8", samples=4)
     found = getattr(fn, op.name)(x, LABELS, alpha=op.alpha, num_classes=4, seed=op.seed, index=5)
     compare(found.data, op(x, LABELS, index=5).data)
-    again = Declaration.from_json(op.to_json())
-    assert again == op
-    assert hash(again) == hash(op)
-    assert eval(repr(op), {"Mixup": Mixup, "CutMix": CutMix}) == op
 
 
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())

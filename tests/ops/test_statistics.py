@@ -250,18 +250,9 @@ def test_a_batch_with_more_channels_than_a_row_has_room_for():
             "normalize: axis_names='' is not valid; allowed: letters of",
         ),
         (
-            lambda: fn.normalize(FIRST, axes=()),
-            r"normalize: axes=\(\) is not valid; allowed: one value or more",
-        ),
-        (
-            lambda: fn.normalize(np.zeros((4, 4, 3), np.uint8), mean=(1, 2)),
-            "normalize: mean has 2 values, for pixels of 3; allowed: 1 value, or 3",
-        ),
-        (
             lambda: fn.normalize(np.zeros((4, 4, 3), np.uint8), mean=5, stddev=(1, 2)),
             "normalize: stddev has 2 values, for pixels of 3; allowed: 1 value, or 3",
         ),
-        (lambda: fn.normalize(FIRST, batch=2), "normalize: batch=2 is not valid; allowed: True or False"),
     ],
 )
 def test_what_has_no_statistics_is_refused(call, said):

@@ -312,12 +312,6 @@ def test_images_without_frames_are_refused():
         fn.frame_difference(np.zeros((1, 4, 5, 3), np.uint8))
 
 
-def test_parameters_of_each_frame_are_refused_where_frames_belong_together():
-    for arguments in ({"per_frame": True}, {"per_frame": True, "p": 0.5}):
-        with pytest.raises(ParameterError, match="reverse: per_frame asks for a value for each frame"):
-            Reverse(**arguments)
-
-
 @pytest.mark.gpu
 def test_frames_move_on_a_gpu_in_one_launch():
     batch = Batch.of([Sequence(cupy().asarray(clip(seed=n).data)) for n in range(3)])

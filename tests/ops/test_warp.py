@@ -301,7 +301,7 @@ def across_a_horizon(rng):
 def test_boxes_across_the_horizon_are_around_what_is_shown_of_them():
     """Where their corners go, on both sides of infinity, are places in the middle of what they had become."""
     rng, seen = np.random.default_rng(0), 0
-    for _ in range(200):
+    for _ in range(80):
         matrix, box = across_a_horizon(rng)
         height, width = rng.integers(20, 80, 2).tolist()
         op = WarpPerspective(matrix=matrix.ravel().tolist(), size=(height, width))
@@ -326,7 +326,7 @@ def test_boxes_across_the_horizon_are_around_what_is_shown_of_them():
         assert (found[2:] <= (width, height)).all()
         if len(rows) > 200:  # not only slivers, narrower than a pixel
             assert (np.abs(found - [*places.min(0), *places.max(0)]) < 4).sum() >= 3
-    assert seen > 50
+    assert seen > 20
 
 
 def test_a_matrix_and_its_negative_move_boxes_alike():

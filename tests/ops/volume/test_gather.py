@@ -197,6 +197,7 @@ def test_voxels_of_slices_read_eight_at_a_time_are_those_read_one_by_one(rng, fi
 @pytest.mark.parametrize("fill", [0.0, 2.0, None])
 @pytest.mark.parametrize("flip", [False, True])
 def test_slices_that_stay_are_read_by_one_table(volume, rng, fill, flip):
+    volume = np.ascontiguousarray(volume[:8, :13, :14])
     matrix = matrix_of((20, 0, 0), 1.0, volume.shape)
     matrix[0] = [-1, 0, 0, volume.shape[0] + 1] if flip else [1, 0, 0, -2]
     control = field_of(rng, volume.shape).control.copy()
@@ -261,7 +262,7 @@ def test_points_go_where_voxels_go(volume, rng):
 def test_the_greatest_amplitude_does_not_fold(rng):
     """The least determinant over many places of fields whose points move as far as is allowed, to all sides."""
     size = (25, 25, 25)
-    for _ in range(10):
+    for _ in range(4):
         nodes = nodes_for(size, (6.0,) * 3)
         control = rng.choice([-1.0, 1.0], (*nodes, 3)) * FOLD_LIMIT * 6.0
         lattice = Lattice(control.astype(np.float32), (6.0,) * 3)
