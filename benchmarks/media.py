@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from data_scripts import frame_code
 from seqpipe.core.whole_file import replacing
-from seqpipe.video.av_packet import av_packet
+from seqpipe.video.probe.probe import av_packet
 
 __all__ = [
     "CONTENTS",

@@ -19,7 +19,7 @@ import av
 
 from data_scripts.media_encode import FFmpegError, run_ffmpeg
 from seqpipe.core.whole_file import replacing
-from seqpipe.video.av_packet import av_packet
+from seqpipe.video.probe.probe import av_packet
 
 __all__ = ["ENCODINGS", "Encoding", "make_encoding"]
 

@@ -16,7 +16,7 @@ import av
 
 from data_scripts.media_bits import vui_removed
 from data_scripts.media_item import Toolbox
-from seqpipe.video.av_packet import av_packet, set_extradata
+from seqpipe.video.probe.probe import av_packet, set_extradata
 
 __all__ = [
     "Content",

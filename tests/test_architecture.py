@@ -24,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # The packages of videos, each row of which imports only rows above it.
 VIDEO = (
-    ("av_packet", "finalizers", "interruptible"),
     ("source",),
     ("bitstream",),
     ("probe", "packet_index"),

@@ -11,8 +11,8 @@ import av.error
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe.video.av_packet import av_packet
 from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, PictureParams, VideoFormat
+from seqpipe.video.probe.probe import av_packet
 
 __all__ = [
     "CHROMA",

@@ -9,10 +9,10 @@ from pathlib import Path
 import av
 import pytest
 
-from seqpipe.video.av_packet import av_packet, set_extradata
+from seqpipe.video.probe.probe import av_packet, set_extradata
 
 ROOT = Path(__file__).resolve().parents[2]
-HOME = ROOT / "seqpipe/video/av_packet.py"
+HOME = ROOT / "seqpipe/video/probe/probe.py"
 PADDING = 64  # AV_INPUT_BUFFER_PADDING_SIZE
 
 

@@ -16,14 +16,13 @@ import pytest
 
 import seqpipe
 from seqpipe.errors import DamagedSourceError, FrameRangeError, UnreadableSourceError
-from seqpipe.video.av_packet import set_extradata
 from seqpipe.video.decode.cpu import CpuDecoder, DecoderPool
 from seqpipe.video.decode.packets import DecodeError, DecodeResult, FedPacket
 from seqpipe.video.engine.engine import Engine
 from seqpipe.video.index.build import build_index
 from seqpipe.video.packet_index import PacketIndex
 from seqpipe.video.plan import Request
-from seqpipe.video.probe.probe import probe
+from seqpipe.video.probe.probe import probe, set_extradata
 from seqpipe.video.reader import VideoReader
 from seqpipe.video.source.source import open_source
 from tests.support import access, ffmpeg, media

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.video.av_packet import av_packet
 from seqpipe.video.bitstream.kind import classifier
+from seqpipe.video.probe.probe import av_packet
 from tests.support import ffmpeg
 from tests.support.deep import combined
 

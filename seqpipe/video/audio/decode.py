@@ -24,8 +24,7 @@ import numpy as np
 from av.codec.context import CodecContext
 
 from ...errors import SourceError
-from ..av_packet import av_packet, set_extradata
-from ..probe.probe import Demuxer
+from ..probe.probe import Demuxer, av_packet, set_extradata
 from ..source.source import Source
 from .samples import SampleArray
 from .track import AudioTrack, set_up_decoder

@@ -29,8 +29,7 @@ from av.codec.context import CodecContext, Flags2
 
 from ...array import IntArray
 from ...errors import ParameterError, UnreadableSourceError
-from ..av_packet import av_packet
-from ..probe.probe import Demuxer, is_encrypted, locate, unreadable
+from ..probe.probe import Demuxer, av_packet, is_encrypted, locate, unreadable
 from ..probe.recognize import encrypted, parsing
 from ..source.source import Source
 

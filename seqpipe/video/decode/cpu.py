@@ -30,12 +30,11 @@ import av.packet
 from av.codec.context import CodecContext
 
 from ...errors import BackendError
-from ..av_packet import av_packet, set_extradata
 from ..bitstream.kind import REPLENISHED
 from ..bitstream.mpeg import frame_size, mpeg4_interlaced
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
-from ..probe.probe import bounded
+from ..probe.probe import av_packet, bounded, set_extradata
 from .packets import DecodedFrame, DecodeError, DecodeResult, FedPacket, PacketDecoder
 
 if TYPE_CHECKING:

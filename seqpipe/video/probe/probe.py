@@ -1,4 +1,4 @@
-"""Probing of a video stream: demuxer, stream selection, and properties from headers and the first frame."""
+"""Probing of a video stream: demuxer, stream selection, properties from headers and the first frame; padded packets."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import av.filter
 import av.video
 import numpy as np
 from av.codec.codec import Codec, UnknownCodecError
+from av.codec.context import CodecContext
 from av.format import ContainerFormat
 
 from ...core.closing import Closing
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Demuxer",
     "FirstPicture",
+    "av_packet",
     "bounded",
     "build_name",
     "encrypted_packets",
@@ -48,6 +50,7 @@ __all__ = [
     "nothing_decodable",
     "open_container",
     "probe",
+    "set_extradata",
     "side_data",
     "stores_pts",
     "stream_info",
@@ -55,6 +58,28 @@ __all__ = [
     "video_stream",
     "with_source",
 ]
+
+_PADDING: Final = bytes(64)
+"""AV_INPUT_BUFFER_PADDING_SIZE zeros."""
+
+
+def av_packet(data: bytes) -> av.Packet[Any]:
+    """Return a packet with a copy of the bytes, followed by the zeros that decoders may read beyond the end.
+
+    ``Packet(data)`` would reference the bytes without padding, and a read beyond them may crash the process.
+    """
+    packet: av.Packet[Any] = av.Packet(len(data))
+    packet.update(data)
+    return packet
+
+
+def set_extradata(context: CodecContext, data: bytes) -> None:
+    """Set a decoder's extradata, if there is any, followed by zeros."""
+    if data:
+        # PyAV does not clear the padding; assigning shorter data keeps the zeros of the first assignment.
+        context.extradata = data + _PADDING
+        context.extradata = data
+
 
 _DECODERS = ("h264", "hevc", "vp8", "vp9", "libdav1d", "mpeg2video", "mpeg4", "mjpeg")
 

@@ -16,13 +16,12 @@ from typing import Final
 import av.error
 
 from ...array import IntArray
-from ..av_packet import av_packet
 from ..bitstream.bits import avc_format, hevc_format, unescape
 from ..bitstream.hevc import hevc_may_hide
 from ..bitstream.kind import classifier
 from ..bitstream.parameter_sets import ParameterSets, encoder_version
 from ..probe.info import StreamInfo
-from ..probe.probe import FirstPicture, open_container, stream_info, video_stream
+from ..probe.probe import FirstPicture, av_packet, open_container, stream_info, video_stream
 from ..source.source import Source
 from .gate import Tables, UnusableTablesError
 

@@ -16,8 +16,8 @@ import av
 import numpy as np
 from av.video.frame import PictureType
 
-from seqpipe.video.av_packet import av_packet, set_extradata
 from seqpipe.video.convert.surface import Surface
+from seqpipe.video.probe.probe import av_packet, set_extradata
 
 MEDIA = Path(os.environ.get("SEQPIPE_MEDIA", Path(__file__).parents[4] / "shared" / "media"))
 WIDTH, HEIGHT = 128, 96

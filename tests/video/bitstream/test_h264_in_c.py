@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqpipe.video.av_packet import av_packet
 from seqpipe.video.bitstream import h264
 from seqpipe.video.bitstream.kind import PacketKind, classifier, classify_all
+from seqpipe.video.probe.probe import av_packet
 
 from .clips import H264, encoded
 
