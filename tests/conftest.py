@@ -29,6 +29,8 @@ from tests.support.last_words import (  # noqa: F401  hooks of pytest
 
 hypothesis.settings.register_profile("ci", max_examples=50, derandomize=True, deadline=None, print_blob=True)
 hypothesis.settings.register_profile("here", deadline=None)
+# with the constants of every file of ours, which are found anew only where the file has changed
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(kept_folder("hypothesis", "")))
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "here")
 
 

@@ -15,6 +15,7 @@ from seqpipe.video.convert.surface import Surface, SurfaceFormat
 from seqpipe.video.probe.info import StreamInfo
 
 __all__ = [
+    "assert_rounded",
     "differences",
     "exact_rgb",
     "frame_info",
@@ -161,6 +162,15 @@ def made(surface: Surface, info: StreamInfo, **output: Any) -> NDArray[Any]:
 def stored_name(surface: Surface) -> str:
     """FFmpeg's name of the surface's format, 16-bit samples little endian."""
     return surface.format.name + ("le" if surface.format.bits > 8 else "")
+
+
+def assert_rounded(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float = 1e-3) -> None:
+    """Each value is the wanted one rounded half to even; either neighbor where a half is within ``doubt``."""
+    assert found.shape == wanted.shape
+    doubtful = np.abs(wanted - np.floor(wanted) - 0.5) < doubt
+    apart = np.abs(found - np.rint(wanted))
+    assert apart[~doubtful].max(initial=0) == 0
+    assert apart.max(initial=0) <= 1
 
 
 def differences(left: NDArray[Any], right: NDArray[Any]) -> tuple[float, float, float]:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from seqpipe.errors import ParameterError
 from seqpipe.video.convert.chroma import ChromaAxis
@@ -19,7 +18,7 @@ from seqpipe.video.convert.geometry import Stretch
 from seqpipe.video.convert.orient import make_bands
 from seqpipe.video.convert.output import OutputSpec
 from tests.support.filter_table import window_table
-from tests.support.pictures import frame_info, picture, surface_format, xy_output
+from tests.support.pictures import assert_rounded, frame_info, picture, surface_format, xy_output
 from tests.support.windows import exact_window, scaled_window
 
 SIZE = (147, 67)
@@ -48,15 +47,6 @@ def converted(output: OutputSpec, chroma: str = "4:2:0", bits: int = 8, **change
     return out, None if output.color == "YCbCr" or output.size is None else exact_window(
         surface, info, output
     )
-
-
-def assert_rounded(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float) -> None:
-    """Each value is the wanted one rounded; either neighbor where a half is within ``doubt``."""
-    assert found.shape == wanted.shape
-    doubtful = np.abs(wanted - np.floor(wanted) - 0.5) < doubt
-    apart = np.abs(found - np.rint(wanted))
-    assert apart[~doubtful].max(initial=0) == 0
-    assert apart.max(initial=0) <= 1
 
 
 @st.composite

@@ -190,6 +190,8 @@ def _forms(name: str) -> list[str]:
 
 def operator_hint(name: str, known: Iterable[str], *, functions: bool = False) -> str:
     """Return advice for the name of an operator that does not exist; empty if nothing is similar."""
+    if name.startswith("_"):  # inspect, pickle and others ask every module for names of theirs
+        return ""
     by_plain = {_plain(one): one for one in known}
     for form in _forms(name):
         if form in by_plain:

@@ -21,6 +21,7 @@ from tests.support.benches import Bench, EmulatedBench
 from tests.support.deep import combined, deep, deep_but
 from tests.support.emulated import EmulatedDevice
 from tests.support.pictures import (
+    assert_rounded,
     differences,
     frame_info,
     made,
@@ -158,15 +159,6 @@ def triangle(count: int, size: int) -> NDArray[np.float64]:
     inside[:, 0] += weights[:, :around].sum(axis=1)
     inside[:, -1] += weights[:, around + count :].sum(axis=1)
     return inside
-
-
-def assert_rounded(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float = 1e-3) -> None:
-    """Each value is the wanted one rounded half to even; either neighbor where a half is within ``doubt``."""
-    assert found.shape == wanted.shape
-    doubtful = np.abs(wanted - np.floor(wanted) - 0.5) < doubt
-    apart = np.abs(found - np.rint(wanted))
-    assert apart[~doubtful].max(initial=0) == 0
-    assert apart.max(initial=0) <= 1
 
 
 # ------------------------------------------------------------------------------------------ full size

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from seqpipe.video.convert.color import resolve
 from seqpipe.video.convert.converter import Converter
@@ -17,7 +16,7 @@ from seqpipe.video.cuda.painter import DeviceConverter
 from seqpipe.video.probe.info import StreamInfo
 from tests.support.benches import Bench
 from tests.support.deep import combined, deep, deep_but
-from tests.support.pictures import frame_info, picture, surface_format, xy_output
+from tests.support.pictures import assert_rounded, frame_info, picture, surface_format, xy_output
 from tests.support.windows import exact_window, scaled_window
 
 SIZE = (147, 67)
@@ -46,15 +45,6 @@ def made_there(
     return bench.numpy(out), surface, info
 
 
-def assert_near(found: NDArray[Any], wanted: NDArray[np.float64], doubt: float = 5e-3) -> None:
-    """Each value is the wanted one rounded; either neighbor where a half is within ``doubt``."""
-    assert found.shape == wanted.shape
-    doubtful = np.abs(wanted - np.floor(wanted) - 0.5) < doubt
-    apart = np.abs(found - np.rint(wanted))
-    assert apart[~doubtful].max(initial=0) == 0
-    assert apart.max(initial=0) <= 1
-
-
 @pytest.mark.parametrize(("stored", "rotation"), combined(STORED, [0, 90, 180, 270]), ids=str)
 def test_a_window_is_scaled_as_pillow_does_it(bench: Bench, stored: Any, rotation: int) -> None:
     random = np.random.default_rng(rotation)
@@ -77,7 +67,7 @@ def test_a_window_is_scaled_as_pillow_does_it(bench: Bench, stored: Any, rotatio
         found, surface, info = made_there(
             bench, stored, output, rotation_degrees=rotation, flipped=number == 3
         )
-        assert_near(found, exact_window(surface, info, output))
+        assert_rounded(found, exact_window(surface, info, output), 5e-3)
 
 
 # all places of chroma with the type that training asks for, which the kernel finds as it does with the other
@@ -107,7 +97,7 @@ def test_rounded_pictures_are_those_of_full_size_scaled_by_pillow(
         found, *_ = made_there(bench, stored, output, **stream)
         for channel in range(3):
             doubt = 1e-3 if dtype == "uint8" else 0.05
-            assert_near(found[..., channel], scaled_window(whole[..., channel], output), doubt)
+            assert_rounded(found[..., channel], scaled_window(whole[..., channel], output), doubt)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +124,7 @@ def test_rounded_pictures_of_which_a_tile_needs_more_than_there_is_room_for(
             output = xy_output(dtype=dtype, window=(0, 0, *whole_size), size=size, rounded=dtype)
             found, *_ = made_there(bench, stored, output, whole_size)
             for channel in range(3):
-                assert_near(found[..., channel], scaled_window(whole[..., channel], output), doubt)
+                assert_rounded(found[..., channel], scaled_window(whole[..., channel], output), doubt)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +146,7 @@ def test_rounded_pictures_whose_channels_lie_apart(bench: Bench, location: int, 
         output = xy_output(layout="FCHW", window=window, size=size, rounded="uint8", mirror=location == 2)
         found, *_ = made_there(bench, STORED[0], output, whole_size, **stream)
         for channel in range(3):
-            assert_near(found[channel], scaled_window(whole[..., channel], output), 1e-3)
+            assert_rounded(found[channel], scaled_window(whole[..., channel], output), 1e-3)
 
 
 def test_rounded_pictures_of_one_channel(bench: Bench) -> None:
@@ -164,7 +154,7 @@ def test_rounded_pictures_of_one_channel(bench: Bench) -> None:
         output = xy_output(window=window, size=size, rounded="uint8", color="GRAY")
         whole, *_ = made_there(bench, STORED[0], xy_output(color="GRAY"))
         found, *_ = made_there(bench, STORED[0], output)
-        assert_near(found[..., 0], scaled_window(whole[..., 0], output), 1e-3)
+        assert_rounded(found[..., 0], scaled_window(whole[..., 0], output), 1e-3)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -186,7 +176,7 @@ def test_types(bench: Bench, dtype: Any) -> None:
     found, surface, info = made_there(bench, STORED[0], output)
     wanted = np.moveaxis(exact_window(surface, info, output), -1, 0)
     if dtype == "uint16":
-        assert_near(found, wanted, 0.1)
+        assert_rounded(found, wanted, 0.1)
     else:
         np.testing.assert_allclose(found, wanted, rtol=2**-11 if dtype == "float16" else 0, atol=4e-6)
 
