@@ -245,7 +245,7 @@ def _volumes(
     for key in keys:
         columns = [sorted(at_position, key=key) for at_position in by_position]
         groups = {tuple(map(key, column)) for column in columns}
-        if len(groups) == 1 and len({*(one := groups.pop())}) == len(one):
+        if len(groups) == 1 and all(len({*group}) == len(group) for group in groups):
             return tuple(zip(*columns, strict=True))
     twice = [at_position for at_position in by_position if len(at_position) > 1]
     named = "; ".join(
