@@ -202,15 +202,18 @@ def test_weights_draw_voxels_as_often_as_they_say(folder):
     assert abs((values == 2).mean() - 2 / 32) < 0.04  # 30 voxels of weight 1, one of weight 2
 
 
+_WEIGHTS, _CLASSES = {"around": "weighted", "weights": "map"}, {"around": "classes"}
+
+
 @pytest.mark.parametrize(
-    ("options", "label_names", "what"),
+    ("options", "label_names", "what", "shape"),
     [
-        ({"around": "weighted", "weights": "map"}, (), "weights"),
-        ({"around": "classes"}, ("map",), "labels"),
+        (_WEIGHTS, (), "weights", (2, 12, 20, 24, 1)),
+        (_WEIGHTS, (), "weights", (12, 20, 24, 2)),
+        (_CLASSES, ("map",), "labels", (2, 12, 20, 24, 1)),
     ],
 )
-@pytest.mark.parametrize("shape", [(2, 12, 20, 24, 1), (12, 20, 24, 2)])
-def test_weights_and_labels_with_several_values_for_a_voxel_are_refused(
+def test_weights_of_several_values_for_a_voxel_and_series_of_labels_are_refused(
     folder, tmp_path, options, label_names, what, shape
 ):
     affine = volume_of(SHAPES[0], 0).affine
