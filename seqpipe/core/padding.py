@@ -12,7 +12,7 @@
 =============== ==================== =============================== =================================================
 
 Operators that interpolate (warps, resampling) have only ``fill_value``: a number stands for ``"constant"``, None for
-``"edge"``. ``Crop3d`` and ``Pad3d``, which can be fused with these, support ``"constant"`` and ``"edge"``.
+``"edge"``. ``Crop3d`` and ``Pad3d`` are fused with these in the modes ``"constant"`` and ``"edge"`` alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 if TYPE_CHECKING:
     from ..array import IntArray
 
-__all__ = ["FILL_MODES", "PAD_MODES", "FillMode", "PadMode", "source_indices"]
+__all__ = ["FILL_MODES", "PAD_MODES", "FillMode", "PadMode", "indices_at", "source_indices"]
 
 FillMode: TypeAlias = Literal["constant", "edge", "reflect", "symmetric", "wrap"]
 """Modes other than ``"none"``; ``prelude.cuh`` numbers them in this order."""
@@ -37,12 +37,13 @@ def source_indices(first: int, count: int, length: int, mode: FillMode) -> IntAr
     """Return the index that each position along an axis takes its value from, -1 for ``fill_value``; read-only."""
     import numpy as np  # not at the top: the command line's help imports this module, and must not wait for NumPy
 
-    result = _source_indices(np.arange(first, first + count), length, mode)
+    result = indices_at(np.arange(first, first + count), length, mode)
     result.flags.writeable = False
     return result
 
 
-def _source_indices(at: IntArray, length: int, mode: FillMode) -> IntArray:
+def indices_at(at: IntArray, length: int, mode: FillMode) -> IntArray:
+    """Return the index that each of some positions takes its value from; see :func:`source_indices`."""
     import numpy as np
 
     if mode == "constant":

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from ..array import Array, FloatArray, address_of, namespace
 from ..core.kernel import KernelDevice
 from ..core.native import load_functions
+from ..core.padding import FillMode, indices_at
 from ..core.threads import parallel_for, threads
 from .launch import KernelForm, launch_controls, launch_gathers, mapping_form
 from .mapping import IDENTITY, DrawnControl, Extent, Lattice, Mapping3
@@ -67,7 +68,7 @@ def gather(
     volume: Array,
     mapping: Mapping3,
     interpolation: Interpolation,
-    fill: float | None,
+    fill: float | FillMode | None,
     *,
     positions: Array | None = None,
     reference: bool = False,
@@ -81,7 +82,8 @@ def gather(
         mapping: from the result to the volume.
         interpolation: interpolation between voxels; ``"vote"`` for labels; ``"bspline"`` for the cubic spline
             through all voxels, as SciPy's order 3.
-        fill: value outside the volume, interpolated with voxels at its border; None repeats the border.
+        fill: value outside the volume, interpolated with voxels at its border; None repeats the border. Of a mapping
+            that only permutes voxels, also the name of another way to pad.
         positions: float32 ``(D, H, W, 3)``, used instead of the mapping.
         reference: whether to use NumPy even if a faster implementation is available.
         device: device of the kernel; None for NumPy and C.
@@ -154,7 +156,7 @@ class Gather(NamedTuple):
     volume: Array
     mapping: Mapping3
     interpolation: Interpolation
-    fill: float | None
+    fill: Any
     positions: Array | None = None
     allocate: Callable[[Array, Extent], Array] | None = None
 
@@ -165,7 +167,11 @@ def gathers(jobs: Seq[Gather], device: KernelDevice) -> list[Array]:
     todo: list[tuple[int, Gather]] = []
     for number, job in enumerate(jobs):
         if job.positions is None and job.mapping.permutation is not None:
-            if job.volume.dtype not in _NUMBERS or job.volume.dtype == np.float64:
+            if (
+                isinstance(job.fill, str)
+                or job.volume.dtype not in _NUMBERS
+                or job.volume.dtype == np.float64
+            ):
                 permuted = permuted_voxels(*job[:2], job.fill)
                 assert permuted is not None  # the mapping is a permutation
                 results[number] = permuted.copy()
@@ -297,8 +303,9 @@ def _empty_like(volume: Array, size: Extent) -> Array:
     return xp.empty((*size, channels), volume.dtype)
 
 
-def permuted_voxels(volume: Array, mapping: Mapping3, fill: float | None) -> Array | None:
+def permuted_voxels(volume: Array, mapping: Mapping3, fill: float | FillMode | None) -> Array | None:
     """Return the result of a mapping that only permutes and flips voxels, as a view if all are inside; else None."""
+    mode: Any = "edge" if fill is None else fill if isinstance(fill, str) else "constant"
     turn = mapping.permutation
     if turn is None:
         return None
@@ -310,8 +317,8 @@ def permuted_voxels(volume: Array, mapping: Mapping3, fill: float | None) -> Arr
         _, step, offset = turn[r]
         indices = offset + step * np.arange(mapping.size[axis])
         inside = (indices >= 0) & (indices < volume.shape[r])
-        if fill is None and not inside.all():
-            view = xp.take(view, xp.asarray(indices.clip(0, volume.shape[r] - 1)), axis=axis)
+        if mode != "constant" and not inside.all():
+            view = xp.take(view, xp.asarray(indices_at(indices, volume.shape[r], mode)), axis=axis)
             selection.append(slice(None))
             target.append(slice(None))
             continue

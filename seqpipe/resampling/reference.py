@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..array import Array, FloatArray
+from ..core.padding import FillMode, indices_at
 from .mapping import Mapping3, spline_weights
 
 __all__ = ["reference_gather"]
@@ -21,7 +22,11 @@ _EQUAL: Final = 1e-5
 
 
 def reference_gather(
-    volume: Array, mapping: Mapping3, interpolation: str, fill: float | None, positions: Array | None = None
+    volume: Array,
+    mapping: Mapping3,
+    interpolation: str,
+    fill: float | FillMode | None,
+    positions: Array | None = None,
 ) -> npt.NDArray[Any]:
     """The reference of :func:`seqpipe.resampling.gather.gather`."""
     out = np.empty((*mapping.size, volume.shape[3]), volume.dtype)
@@ -29,7 +34,10 @@ def reference_gather(
         points = _positions(mapping, depth) if positions is None else np.asarray(positions[depth], np.float64)
         if fill is None:
             points = points.clip(0, np.array(volume.shape[:3]) - 1)
-        out[depth] = _REFERENCES[interpolation](volume, points, fill)
+        if isinstance(fill, str):  # of whole positions
+            axes = zip(np.moveaxis(points, -1, 0).astype(np.int64), volume.shape[:3], strict=True)
+            points = np.stack([indices_at(at, n, fill) for at, n in axes], axis=-1).astype(np.float64)
+        out[depth] = _REFERENCES[interpolation](volume, points, None if isinstance(fill, str) else fill)
     return out
 
 

@@ -318,7 +318,9 @@ class _Evaluating(AbstractContextManager[Callable[[Array], Array]]):
 
     def _run(self, patches: Array) -> Array:
         given = to_torch(namespace(patches).ascontiguousarray(patches)).movedim(-1, 1)
-        output = self._module(given.float() if not given.is_floating_point() else given)
+        dtypes = (weights.dtype for weights in self._module.parameters() if weights.is_floating_point())
+        dtype = next(dtypes, None)  # bfloat16 and float16 of models of half precision
+        output = self._module(given.float() if dtype is None else given.to(dtype))
         first = output[0] if isinstance(output, (list, tuple)) else output
         return as_native(first.float().movedim(1, -1))
 

@@ -140,3 +140,12 @@ def test_regions_and_outputs_of_other_shapes():
         seqpipe.infer(scores_of, whole, 8, regions={1: 0.5})
     with pytest.raises(ParameterError, match=r"the model's output for patches of the shape .* has the shape"):
         seqpipe.infer(lambda x: x[:, :4], whole, 8)
+
+
+def test_a_model_of_half_precision_gets_patches_of_its_dtype():
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Conv3d(1, 2, 1)
+    want = seqpipe.infer(net, volume(), 16, scores=True).data
+    found = seqpipe.infer(net.bfloat16(), volume(), 16, scores=True)
+    assert found.data.dtype == np.float32, "sums are float32"
+    np.testing.assert_allclose(found.data, want, atol=0.05)

@@ -158,6 +158,24 @@ def test_no_patch_is_centered_on_voxels_without_annotation(folder):
         Patch(3, ignore=1)
 
 
+def test_patches_are_centered_on_regions_that_overlap(tmp_path):
+    masks = np.zeros((8, 9, 10, 2), np.uint8)
+    masks[1:7, 1:8, 1:9, 0] = masks[4, 5, 6, 1] = 1
+    save(seqpipe.Sequence(masks, "DHWC", affine=np.eye(4)), tmp_path / "label.nii.gz")
+    save(
+        seqpipe.Sequence(masks[..., :1].astype(np.float32), "DHWC", affine=np.eye(4)),
+        tmp_path / "image.nii.gz",
+    )
+    files = [{name: tmp_path / f"{name}.nii.gz" for name in ("image", "label")}]
+    for around, weights in (("balanced", None), ("classes", {1: 1, 2: 1})):
+        taken = make(
+            files, size=1, per_volume=60, around=around, foreground=1.0, class_weights=weights
+        ).batch(60)
+        values = np.concatenate([batch["label"].data.reshape(-1, 2) for batch in taken])
+        assert (values[:, 0] == 1).all()
+        assert 0.3 < values[:, 1].mean() < 0.7, "each region as often, however small it is"
+
+
 def test_classes_are_chosen_by_their_weights(folder):
     values = _centers(make(folder, around="classes", class_weights={1: 3, 2: 1}, per_volume=80, size=3), 80)
     assert set(values.tolist()) == {1, 2}
@@ -184,15 +202,18 @@ def test_weights_draw_voxels_as_often_as_they_say(folder):
     assert abs((values == 2).mean() - 2 / 32) < 0.04  # 30 voxels of weight 1, one of weight 2
 
 
+_WEIGHTS, _CLASSES = {"around": "weighted", "weights": "map"}, {"around": "classes"}
+
+
 @pytest.mark.parametrize(
-    ("options", "label_names", "what"),
+    ("options", "label_names", "what", "shape"),
     [
-        ({"around": "weighted", "weights": "map"}, (), "weights"),
-        ({"around": "classes"}, ("map",), "labels"),
+        (_WEIGHTS, (), "weights", (2, 12, 20, 24, 1)),
+        (_WEIGHTS, (), "weights", (12, 20, 24, 2)),
+        (_CLASSES, ("map",), "labels", (2, 12, 20, 24, 1)),
     ],
 )
-@pytest.mark.parametrize("shape", [(2, 12, 20, 24, 1), (12, 20, 24, 2)])
-def test_weights_and_labels_with_several_values_for_a_voxel_are_refused(
+def test_weights_of_several_values_for_a_voxel_and_series_of_labels_are_refused(
     folder, tmp_path, options, label_names, what, shape
 ):
     affine = volume_of(SHAPES[0], 0).affine

@@ -102,6 +102,35 @@ def test_slices_at_one_place_are_a_series_by_either_number(tmp_path, tag):
         assert np.array_equal(volume.sequence().data[..., 0], [phantom(), phantom() + 1])
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ([{"EchoTime": "9.5"}, {"EchoTime": "4.6"}], "echo times in ms of the volumes: 4.6, 9.5"),
+        ([{"DiffusionBValue": 1000.0}, {}], "b-values in s/mm² of the volumes: 0, 1000"),
+        (
+            [
+                {"DiffusionBValue": 700.0, "DiffusionGradientOrientation": [0.0, 1.0, 0.0]},
+                {"DiffusionBValue": 700.0, "DiffusionGradientOrientation": [0.0, 0.0, 1.0]},
+            ],
+            None,
+        ),
+    ],
+)
+def test_slices_at_one_place_are_a_series_by_echo_time_or_diffusion(tmp_path, fields, said):
+    """Acquisition numbers count slices, as some scanners do, so that they tell no volumes apart."""
+    slices = []
+    for number, own in enumerate(fields):
+        for place, one in enumerate(slices_of(phantom() + number, AFFINE)):
+            one.AcquisitionNumber = 2 * place + number + 1
+            for name, value in own.items():
+                setattr(one, name, value)
+            slices.append(one)
+    with seqpipe.open(write_slices(tmp_path / "series", slices)) as volume:
+        assert volume.info.layout == "FDHWC"
+        assert np.array_equal(volume.sequence().data[..., 0], [phantom() + 1, phantom()])
+        assert [note for note in volume.info.notes if "volumes" in note] == [said] * (said is not None)
+
+
 def test_slices_at_one_place_whose_times_do_not_match_are_no_series(tmp_path):
     slices = []
     for time in (1, 2):

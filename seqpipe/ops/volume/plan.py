@@ -126,13 +126,12 @@ class Move:
         """Description of the step."""
         return f"one gather, {self.mapping.summary}"
 
-    def outside(self, item: PartState) -> float | None:
-        """Return the value outside of a part; None if its border is repeated."""
-        fill: float | None = self.gather_settings.get("fill_value")
+    def outside(self, item: PartState) -> Any:
+        """Return the value outside of a part; None if its border is repeated; a name for another way to pad."""
+        fill: float | str | None = self.gather_settings.get("fill_value")
+        by_value = fill is not None and not isinstance(fill, str)
         return (
-            self.gather_settings.get("label_fill", 0)
-            if fill is not None and isinstance(item.part, Labels)
-            else fill
+            self.gather_settings.get("label_fill", 0) if by_value and isinstance(item.part, Labels) else fill
         )
 
     def interpolation(self, item: PartState) -> Any:
@@ -152,7 +151,7 @@ class Move:
         """Return the values to gather: those of labels in a dtype that also holds the value outside."""
         values, fill = item.values, self.outside(item)
         of_integers = values.dtype.kind in "iub" and values.dtype != bool
-        if isinstance(item.part, Labels) and fill is not None and of_integers:
+        if isinstance(item.part, Labels) and isinstance(fill, (int, float)) and of_integers:
             info = np.iinfo(values.dtype)
             if not info.min <= fill <= info.max:
                 return values.astype(

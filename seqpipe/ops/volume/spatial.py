@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence as Seq
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from ...array import Array, FloatArray, namespace
+from ...core.padding import FILL_MODES, PAD_MODES, FillMode, PadMode
 from ...errors import ParameterError
 from ...resampling.mapping import (
     FOLD_LIMIT,
@@ -103,10 +104,10 @@ class Crop3d(VolumeGeometry):
         hi=1,
         size=3,
     )
-    pad_mode: Literal["none", "constant", "edge"] = param(
+    pad_mode: PadMode = param(
         "none",
         "how volumes that are too small are padded, on both sides; none refuses them",
-        choices=("none", "constant", "edge"),
+        choices=PAD_MODES,
     )
     fill_value: float = param(
         0.0, "value of images outside of the volume for pad_mode='constant'", drawn=False
@@ -157,9 +158,7 @@ class Pad3d(VolumeGeometry):
         size=3,
         drawn=False,
     )
-    pad_mode: Literal["constant", "edge"] = param(
-        "constant", "how added voxels are filled", choices=("constant", "edge")
-    )
+    pad_mode: FillMode = param("constant", "how added voxels are filled", choices=FILL_MODES)
     fill_value: float = param(0.0, "value of images in added voxels for pad_mode='constant'", drawn=False)
     label_fill: int = param(0, "label of added voxels for pad_mode='constant'", drawn=False)
 
@@ -185,8 +184,13 @@ class Pad3d(VolumeGeometry):
 
 
 def _padded(pad_mode: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings of a gather, in which the fill value None repeats the edge voxels."""
-    return {**settings, "fill_value": None} if pad_mode == "edge" else settings
+    """Return settings of a gather, in which the fill value None repeats the edge voxels, and a name is another way.
+
+    The latter agree with no operator that interpolates.
+    """
+    if pad_mode in ("constant", "edge"):
+        return {**settings, "fill_value": None} if pad_mode == "edge" else settings
+    return {"fill_value": pad_mode, "interp": "copied"}
 
 
 class ReplaceLabel(Volumetric):

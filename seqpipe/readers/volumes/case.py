@@ -171,7 +171,9 @@ def _with_index(case: LoadedCase, rules: VolumeRules) -> LoadedCase:
     """Return the case with the index of classes or weights that the positions of patches need."""
     take = rules.take
     if take.around in ("balanced", "classes"):
-        labels = _single(case.parts[rules.labels[0]], "labels")
+        labels = case.parts[rules.labels[0]]
+        if labels.layout != "DHWC":
+            labels = _single(labels, "labels")
         inside = _stored_region(case, rules.labels[0])
         return replace(
             case, classes=ClassIndex.of(labels.data[inside.slices], labels.source), begin=inside.start

@@ -122,6 +122,9 @@ class Patch(_Sized):
     ``"weighted"``  around a voxel drawn by the map in the part ``weights``
     =============== ========================================================================================
 
+    Labels of several channels are regions that may overlap, such as those of BraTS; the classes are then their numbers,
+    from 1.
+
     Attributes:
         size: (slices, rows, columns), or one number for all axes; ``(5, 256, 256)`` makes stacks of 5 slices.
         per_volume: patches of each volume in every epoch.

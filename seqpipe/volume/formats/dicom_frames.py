@@ -72,7 +72,22 @@ def _frames(source: Source, header: Any) -> Iterator[DicomSlice]:
                 ),
                 int(number(header, "AcquisitionNumber") or 0),
             ),
+            contrast=_contrast(groups),
         )
+
+
+def _contrast(groups: Seq[Any]) -> tuple[float, ...]:
+    """Return the echo time, the b-value and the direction of its gradient; zeros where there are none."""
+    echo = _first(groups, "MREchoSequence", ("EffectiveEchoTime",))
+    time = number(echo, "EffectiveEchoTime") or number(groups[-1], "EchoTime") or 0.0
+    diffusion = _first(groups, "MRDiffusionSequence", ("DiffusionBValue",))
+    gradient = _first(
+        [diffusion, groups[-1]],
+        "DiffusionGradientDirectionSequence",
+        ("DiffusionGradientOrientation",),
+    )
+    direction = _values(gradient, "DiffusionGradientOrientation", 3) or (0.0, 0.0, 0.0)
+    return (time, number(diffusion, "DiffusionBValue") or 0.0, *direction)
 
 
 def _dose_offsets(header: Any) -> tuple[float, ...] | None:

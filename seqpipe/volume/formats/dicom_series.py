@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -45,6 +46,7 @@ class DicomSlice:
         scale: slope and intercept.
         number: InstanceNumber, or the index of the frame.
         group: distinguishes slices at one position: temporal position, acquisition.
+        contrast: likewise, after these: echo time in ms, b-value in s/mm², and the direction of its gradient.
         table: whether a modality table, in place of slope and intercept, gives the values.
         tile: for a slice of a mosaic, its first row and column, and the rows and columns of the whole picture.
     """
@@ -60,6 +62,7 @@ class DicomSlice:
     scale: tuple[float, float]
     number: int
     group: tuple[int, ...] = ()
+    contrast: tuple[float, ...] = ()
     table: bool = False
     tile: tuple[int, int, int, int] | None = None
 
@@ -114,12 +117,12 @@ def arranged(slices: Seq[DicomSlice], source: str) -> Layers:
     row, column = orientation[:3], orientation[3:]
     normal = np.cross(row, column)
     along = {id(s): float(np.dot(normal, s.position or ())) for s in slices}
-    ordered = sorted(slices, key=lambda s: (along[id(s)], s.group, s.number))
+    ordered = sorted(slices, key=lambda s: (along[id(s)], s.group, s.contrast, s.number))
     volumes = _volumes(ordered, along, source)
     first = volumes[0]
     positions = np.array([s.position for s in first], dtype=np.float64)
     spacing = first[0].spacing or (1.0, 1.0)
-    notes = pixel_notes
+    notes = pixel_notes + _contrast_notes(volumes)
     if len(first) > 1:
         step = (positions[-1] - positions[0]) / (len(first) - 1)
         residuals = positions - (positions[0] + np.arange(len(first))[:, None] * step)
@@ -234,9 +237,16 @@ def _volumes(
     counts = {len(at_position) for at_position in by_position}
     if counts == {1}:
         return (tuple(ordered),)
-    groups = [tuple(s.group for s in at_position) for at_position in by_position]
-    if len(counts) == 1 and len(set(groups)) == 1 and len(set(groups[0])) == len(groups[0]):
-        return tuple(zip(*by_position, strict=True))
+    keys: tuple[Callable[[DicomSlice], tuple[float, ...]], ...] = (
+        lambda s: s.group,
+        lambda s: (*s.group, *s.contrast),
+        lambda s: s.contrast,
+    )
+    for key in keys:
+        columns = [sorted(at_position, key=key) for at_position in by_position]
+        groups = {tuple(map(key, column)) for column in columns}
+        if len(groups) == 1 and all(len({*group}) == len(group) for group in groups):
+            return tuple(zip(*columns, strict=True))
     twice = [at_position for at_position in by_position if len(at_position) > 1]
     named = "; ".join(
         f"{along[id(at_position[0])]:.2f} mm by {', '.join(s.label for s in at_position[:_NAMED])}"
@@ -247,6 +257,16 @@ def _volumes(
         source,
         "Remove the duplicates, or list the files of one volume",
     )
+
+
+def _contrast_notes(volumes: Seq[Seq[DicomSlice]]) -> list[str]:
+    """Return notes on the echo times and b-values of the volumes of a series, where they differ."""
+    notes = []
+    for number, what in enumerate(("echo times in ms", "b-values in s/mm²")):
+        values = [volume[0].contrast[number] for volume in volumes if volume[0].contrast]
+        if len(set(values)) > 1:
+            notes.append(f"{what} of the volumes: {', '.join(f'{value:g}' for value in values)}")
+    return notes
 
 
 def _evenly(slices: Seq[DicomSlice], positions: FloatArray, residuals: FloatArray, source: str) -> list[str]:

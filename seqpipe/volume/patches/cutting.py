@@ -90,18 +90,25 @@ class ClassIndex:
     """Counts of the voxels of each class in each row of a label volume.
 
     Attributes:
-        labels: ``DHW``: for each voxel the position of its class in ``classes``.
+        labels: ``DHW``: for each voxel the position of its class in ``classes``; of regions, those of each channel
+            behind those of the one before.
         classes: the class numbers that may occur, ascending, int64.
         counts: cumulative count of the voxels of each class up to the end of each row, int64 ``(classes, D · H)``.
+        depth: slices of the volume.
     """
 
     labels: AnyArray
     classes: IntArray
     counts: IntArray
+    depth: int
 
     @classmethod
     def of(cls, labels: AnyArray, source: str = "") -> ClassIndex:
-        """Return the index of a label volume."""
+        """Return the index of a label volume, or of regions, which may overlap: masks ``DHWC``, the first is 1."""
+        depth = len(labels)
+        if labels.ndim == 4 and labels.shape[3] > 1:
+            number = np.arange(1, labels.shape[3] + 1, dtype=np.uint8)
+            labels = np.concatenate(np.moveaxis((labels != 0) * number, 3, 0))
         plain = np.ascontiguousarray(labels[..., 0] if labels.ndim == 4 else labels)
         low, high = int(plain.min(initial=0)), int(plain.max(initial=0))
         rows, columns = math.prod(plain.shape[:2]), plain.shape[2]
@@ -121,7 +128,7 @@ class ClassIndex:
         plain = plain.astype(np.uint8 if len(classes) <= 256 else np.uint16, copy=False)
         per_row = _row_counts(plain.reshape(rows, columns), len(classes))
         counts: IntArray = np.cumsum(per_row.T, axis=1, dtype=np.int64)
-        return cls(plain, classes, counts)
+        return cls(plain, classes, counts, depth)
 
     @property
     def present(self) -> dict[int, int]:
@@ -138,7 +145,7 @@ class ClassIndex:
         before = int(counts[row - 1]) if row else 0
         depth, height = divmod(row, self.labels.shape[1])
         column = int(np.flatnonzero(self.labels[depth, height] == position)[wanted - before])
-        return depth, height, column
+        return depth % self.depth, height, column
 
 
 @dataclass(frozen=True, eq=False)

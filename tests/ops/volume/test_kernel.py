@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from seqpipe import ops
+from seqpipe.core.padding import FILL_MODES
 from seqpipe.errors import ParameterError
 from seqpipe.ops import Chain, Choice
 from seqpipe.ops.volume import run
@@ -356,6 +357,19 @@ def test_every_operator_agrees_on_the_gpu(rng, name):
             1, np.ptp(judged["image"].data)
         )
         assert (found["label"].array.get() != judged["label"].array).mean() < 1e-3
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", FILL_MODES)
+def test_pads_on_the_gpu_are_those_of_the_cpu(rng, mode):
+    import cupy
+
+    image, labels = rng.random((5, 6, 7)).astype(np.float32), rng.integers(0, 4, (5, 6, 7)).astype(np.uint8)
+    op = ops.Pad3d(before=(2, 0, 9), after=(1, 3, 0), pad_mode=mode, label_fill=-1)
+    judged = op({"image": image, "label": Labels(labels)})
+    found = op({"image": cupy.asarray(image), "label": Labels(cupy.asarray(labels))})
+    assert np.array_equal(found["image"].get(), judged["image"])
+    assert np.array_equal(found["label"].array.get(), judged["label"].array)
 
 
 @pytest.mark.gpu

@@ -12,6 +12,7 @@ from scipy import ndimage
 from scipy.spatial.transform import Rotation
 
 from seqpipe import fn, ops
+from seqpipe.core.padding import FILL_MODES
 from seqpipe.errors import ParameterError
 from seqpipe.ops import REGISTRY, Chain
 from seqpipe.ops.core.sampling import sampled
@@ -292,7 +293,7 @@ def test_what_smooths_begins_a_pass_and_its_followers_join_it(volume):
     assert np.array_equal(ops.replay(sample.history, {"image": volume})["image"], sample["image"])
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge"])
+@pytest.mark.parametrize("mode", FILL_MODES)
 def test_crops_and_pads_fill_as_numpy_does(mode):
     x = np.arange(3 * 4 * 5, dtype=np.int16).reshape(3, 4, 5, 1)
     options = {"constant_values": 7} if mode == "constant" else {}
@@ -300,7 +301,15 @@ def test_crops_and_pads_fill_as_numpy_does(mode):
     found = ops.Pad3d(before=(1, 0, 2), after=(0, 3, 1), **fill)(x, layout="DHWC")
     assert np.array_equal(found, np.pad(x, ((1, 0), (0, 3), (2, 1), (0, 0)), mode, **options))
     found = ops.Crop3d(size=(5, 4, 9), **fill)(x, layout="DHWC")
-    assert np.array_equal(found, np.pad(x, ((1, 1), (0, 0), (2, 2), (0, 0)), mode, **options))
+    judged = np.pad(x, ((1, 1), (0, 0), (2, 2), (0, 0)), mode, **options)
+    assert np.array_equal(found, judged)
+    assert np.array_equal(
+        Chain(ops.Crop3d(size=(5, 4, 9), **fill))(x, layout="DHWC", backend="reference"), judged
+    )
+    flipped = Chain(ops.Crop3d(size=(5, 4, 9), **fill), ops.Flip3d(), ops.RandomAffine3d(rotate=90.0))
+    turned = ops.RandomAffine3d(rotate=90.0)(judged[:, :, ::-1], layout="DHWC")
+    if mode != "constant":
+        assert np.array_equal(flipped(x, layout="DHWC"), turned)
     with pytest.raises(
         ParameterError, match=r"crop3d: size=\(5, 4, 9\) of a volume .*Choose pad_mode='constant' or"
     ):
