@@ -16,8 +16,6 @@ import seqpipe
 from seqpipe import ops
 from seqpipe.volume import save
 
-from .volume_dicom import slices_of, write_slices
-
 __all__ = ["brats", "decathlon", "hospitals", "phantom"]
 
 SHAPE = (24, 32, 32)
@@ -123,6 +121,8 @@ def _rotated(offsets: Any, turn: Any) -> Any:
 
 def hospitals(folder: Path, count: int = 3, held_out: int = 8) -> Path:
     """Write phantoms to train on as NIfTI, others as DICOM series, and a list of each; return their folder."""
+    from .volume_dicom import slices_of, write_slices  # here, as the other sets need no pydicom
+
     affine = np.diag([2.0, 1.5, 1.5, 1.0])[:, [2, 1, 0, 3]]
     folder.mkdir(parents=True, exist_ok=True)
     for name, number, other in (("train", count, False), ("held_out", held_out, True)):

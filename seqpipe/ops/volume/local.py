@@ -94,7 +94,8 @@ class LocalContrast(_Local):
         xp = namespace(x)
         near = _near(xp, self._generator(p).random(3), x.shape, float(p.reach))
         finite = xp.isfinite(x)
-        mean = np.float32((near * xp.where(finite, x, 0)).sum() / max(float((near * finite).sum()), 1e-8))
+        weighted, weights = float((near * xp.where(finite, x, 0)).sum()), float((near * finite).sum())
+        mean = np.float32(weighted / max(weights, 1e-8))
         return x + ((float(p.factor) - 1) * near).astype(np.float32) * (x - mean)
 
 
