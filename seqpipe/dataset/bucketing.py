@@ -107,11 +107,6 @@ class _BucketSteps(BatchSteps):
     plan: BucketPlan = field(kw_only=True)
     buckets: Buckets = field(kw_only=True)
 
-    @property
-    def length(self) -> int:
-        """See :class:`BatchSteps`."""
-        return self.share.shortest if self.last == "drop" else len(self.share)
-
     def indices(self, first: int) -> IntArray:
         """See :class:`BatchSteps`."""
         (number,) = self.share.indices(np.array([first])).tolist()

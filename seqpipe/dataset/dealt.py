@@ -43,18 +43,15 @@ class BatchSteps:
     size: int
     last: Last = "partial"
 
-    @property
-    def length(self) -> int:
-        """Number of positions that batches begin in."""
-        return self.share.shortest // self.size * self.size if self.last == "drop" else len(self.share)
-
     def holds(self, first: int) -> bool:
         """Return whether a batch begins at a position."""
-        return first < self.length
+        return self.count(first) > 0
 
     def count(self, first: int = 0) -> int:
         """Return the number of batches from a position on."""
-        return max(0, -(-(self.length - first) // self.size))
+        if self.last == "drop":
+            return max(0, (self.share.shortest - first) // self.size)
+        return max(0, -(-(len(self.share) - first) // self.size))
 
     def indices(self, first: int) -> IntArray:
         """Return the samples of the batch that begins at a position."""

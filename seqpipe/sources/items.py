@@ -244,7 +244,9 @@ def _part(value: Any, kind: type[Part] | str | None, label: int, index: int) -> 
         return _kept(value.as_sample(label if value.label == -1 else value.label, index, value.fields), kind)
     if hasattr(value, "convert") and hasattr(value, "getbands"):  # an image of Pillow
         value = np.asarray(value)
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
+    if isinstance(value, np.generic):  # one value of an array or a table
+        value = value.item() if value.dtype.kind in "USO" else np.asarray(value)
+    elif hasattr(value, "shape") and hasattr(value, "dtype"):
         value = as_native(value)
     is_image = getattr(value, "ndim", 0) in DEFAULT_LAYOUTS and np.dtype(value.dtype).kind in "biuf"
     if isinstance(kind, type) and not issubclass(kind, (Image, Labels)):

@@ -9,6 +9,8 @@ import weakref
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import seqpipe
 from seqpipe import Clip, Grid, ParameterError, Patch, StateError, fn, ops
@@ -186,6 +188,45 @@ def test_wrong_sources_name_what_is_allowed():
         seqpipe.volumes(cases(), Grid(4), shuffle=True)
     with pytest.raises(ParameterError, match="different sizes: one 13, two 2"):
         seqpipe.zip(one=MAKERS["lists"]().source and seqpipe.items([0] * 13), two=seqpipe.items([0, 1]))
+
+
+@given(
+    count=st.integers(1, 40),
+    before=st.integers(1, 9),
+    after=st.integers(1, 9),
+    world=st.integers(1, 3),
+    data=st.data(),
+)
+@settings(max_examples=30, deadline=None)
+def test_batches_that_must_be_full_are_full_behind_a_resume_with_another_size(
+    count, before, after, world, data
+):
+    """The last one was short if the position was no multiple of the new size."""
+    items = seqpipe.items({"x": np.arange(count)[:, None]})
+    parts = [items.shard(rank, world) for rank in range(world)]
+    epoch = parts[0].batch(before, last="drop").epoch(0)
+    read = data.draw(st.integers(0, len(epoch)))
+    for _ in range(read):
+        next(epoch)
+    state = epoch.state_dict()
+    rests = [
+        [batch.index.tolist() for batch in next(iter(part.batch(after, last="drop").epochs(1, resume=state)))]
+        for part in parts
+    ]
+    assert {len(rest) for rest in rests} == {max(0, count // world - read * before) // after}
+    assert all(len(batch) == after for rest in rests for batch in rest)
+
+
+@pytest.mark.parametrize("value", [np.int64(3), np.uint8(3), np.float32(0.5), np.bool_(True), np.str_("walk")])
+def test_single_values_of_numpy_are_values(value):
+    """As an array or a table gives them, one by one."""
+    picture = np.zeros((4, 4, 3), np.uint8)
+    dataset = seqpipe.items([{"image": picture, "value": value}] * 3)
+    (batch,) = dataset.batch(3)
+    assert list(batch["value"]) == [value] * 3
+    if not isinstance(value, str):
+        assert batch["value"].dtype == value.dtype
+    assert list(dataset.map(ops.Flip()).batch(3).read([0])["value"]) == [value]
 
 
 def test_labels_to_an_operator_on_images_alone_are_refused():
