@@ -217,7 +217,9 @@ def test_batches_that_must_be_full_are_full_behind_a_resume_with_another_size(
     assert all(len(batch) == after for rest in rests for batch in rest)
 
 
-@pytest.mark.parametrize("value", [np.int64(3), np.uint8(3), np.float32(0.5), np.bool_(True), np.str_("walk")])
+@pytest.mark.parametrize(
+    "value", [np.int64(3), np.uint8(3), np.float32(0.5), np.bool_(True), np.str_("walk")]
+)
 def test_single_values_of_numpy_are_values(value):
     """As an array or a table gives them, one by one."""
     picture = np.zeros((4, 4, 3), np.uint8)

@@ -30,7 +30,7 @@ from av.codec.context import CodecContext, Flags2
 from ...array import IntArray
 from ...errors import ParameterError, UnreadableSourceError
 from ..probe.probe import Demuxer, av_packet, is_encrypted, locate, unreadable
-from ..probe.recognize import encrypted, parsing
+from ..probe.recognize import COMMON_ENCRYPTION, encrypted, parsing
 from ..source.source import Source
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _demuxed(source: Source, container: InputContainer, stream: AudioStream) -> 
         for packet in container.demux(stream):
             if packet.size:
                 if not read and is_encrypted(packet):
-                    raise encrypted(source, "Common Encryption, ISO/IEC 23001-7")
+                    raise encrypted(source, COMMON_ENCRYPTION)
                 read += 1
                 yield packet
     except av.error.FFmpegError as error:

@@ -28,7 +28,7 @@ from ...core.limits import IMAGE_PIXELS, check_image_size
 from ...errors import ParameterError, UnreadableSourceError
 from ..source.source import Origin, Source, open_source
 from .info import ContainerStream, StreamInfo
-from .recognize import check_scrambled, encrypted, parsing, recognize
+from .recognize import COMMON_ENCRYPTION, check_scrambled, encrypted, parsing, recognize
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -388,7 +388,7 @@ def is_encrypted(packet: av.Packet[Any]) -> bool:
 
 def encrypted_packets(source: Source) -> UnreadableSourceError:
     """Return the error for encrypted packets."""
-    return encrypted(source, "Common Encryption, ISO/IEC 23001-7")
+    return encrypted(source, COMMON_ENCRYPTION)
 
 
 def no_packets(source: Source) -> UnreadableSourceError:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from av.container import InputContainer
 
 __all__ = [
+    "COMMON_ENCRYPTION",
     "HEAD",
     "Recognized",
     "check_scrambled",
@@ -120,6 +121,9 @@ _SCRAMBLED_HEAD: Final = 1 << 16
 """Bytes at the start of a file in which scrambled packets are looked for."""
 
 _HEAD: Final = 4096
+_MOST_BOXES: Final = 1000
+_LARGEST_MOOV: Final = 64 << 20
+COMMON_ENCRYPTION: Final = "Common Encryption, ISO/IEC 23001-7"
 _DECRYPT: Final = "Decrypt it first, with its key and a tool for its scheme"
 _TS_PACKETS: Final = (
     (188, 0),
@@ -182,11 +186,31 @@ def recognize(source: Source) -> Recognized | None:
             "Convert it with Pillow: Image.open(path).save('clip.png', save_all=True) writes an APNG, which can be "
             "opened",
         )
+    if head[4:8] == b"ftyp" and _declares_encryption(source):
+        return Recognized(f"the video is encrypted ({COMMON_ENCRYPTION})", _DECRYPT)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1024]
     for mark, what in _TEXTS:
         if mark.search(text):
             return what
     return None
+
+
+def _declares_encryption(source: Source) -> bool:
+    """Return whether the tables of an MP4 file have an encrypted sample entry."""
+    at = 0
+    for _ in range(_MOST_BOXES):
+        header = _read(source, at, 16)
+        if len(header) < 16:
+            return False
+        size, kind = int.from_bytes(header[:4], "big"), header[4:8]
+        size = int.from_bytes(header[8:], "big") if size == 1 else size
+        if kind == b"moov":
+            tables = _read(source, at, min(size or _LARGEST_MOOV, _LARGEST_MOOV))
+            return b"encv" in tables and b"sinf" in tables
+        if not size:  # the box ends with the file
+            return False
+        at += max(size, 8)
+    return False
 
 
 _TEXTS: Final = (
@@ -227,8 +251,12 @@ _TEXTS: Final = (
 
 
 def _head(source: Source, size: int) -> bytes:
+    return _read(source, 0, size)
+
+
+def _read(source: Source, at: int, size: int) -> bytes:
     try:
-        return source.read([(0, size)])[0]
+        return source.read([(at, size)])[0]
     except SourceError:  # the caller's error says more
         return b""
 
