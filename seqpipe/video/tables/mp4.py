@@ -389,7 +389,7 @@ def _track(trak: memoryview) -> Track:
     if number(descriptions, 4) != 1:
         raise UnusableTablesError("its format changes")
     entry = descriptions[8:]
-    if entry[4:8] == b"encv":
+    if bytes(entry[4:8]) == b"encv":
         raise UnusableTablesError("it is encrypted")
     return Track(
         number=number(header, 20 if _is_long(header) else 12),
