@@ -32,6 +32,35 @@ def test_doors_of_one_source(door, name, said):
         door("clip.mp4", **{name: 3})
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        (seqpipe.Clip, "sequence_lenght", r"Clip has no argument sequence_lenght. Write Clip\(length=…\)"),
+        (seqpipe.Clip, "clips_per_video", r"Write Clip\(per_video=…\)"),
+        (seqpipe.Patch, "patchsize", r"Write Patch\(size=…\)"),
+        (seqpipe.OutputSpec, "colour", "Perhaps 'color' is meant"),
+        (seqpipe.Decode, "backends", "Perhaps 'backend' is meant"),
+    ],
+)
+def test_descriptions(kind, name, said):
+    with pytest.raises(ParameterError, match=said):
+        kind(**{name: 3})
+
+
+def test_every_description_refuses_unknown_names():
+    """What is written by its fields' names: takes, patches, decoding, output, buckets."""
+    kinds = ["AudioSpec", "Bucket", "Cache", "Clip", "Decode", "Every", "Grid", "OutputSpec", "Patch"]
+    for kind in (getattr(seqpipe, name) for name in (*kinds, "Prepare", "Segments", "Spread", "Whole")):
+        with pytest.raises(ParameterError, match=f"{kind.__name__} has no argument zzz"):
+            kind(zzz=3)
+        assert "zzz" not in inspect.signature(kind).parameters
+
+
+def test_functions_in_chains_name_what_takes_them():
+    with pytest.raises(ParameterError, match=r"a chain with a function.*@seqpipe.operator.*dataset.apply"):
+        seqpipe.items([0]).map(lambda frames: frames)
+
+
 def test_readers_that_are_gone_name_what_replaces_them():
     for name, instead in (("Video", "seqpipe.videos"), ("FrameFolders", "seqpipe.folders")):
         with pytest.raises(

@@ -8,7 +8,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from ..errors import ParameterError
 
-__all__ = ["OF_OUTPUT", "OF_SEVERAL", "nearest", "refuses_unknown", "suggestion"]
+__all__ = ["OF_OUTPUT", "OF_SEVERAL", "nearest", "refuses_unknown", "refuses_unknown_fields", "suggestion"]
 
 _OF_READERS: Final = (
     "Read sequences by seqpipe.videos(source, Clip(length, stride=…)), or one by .sequence(start, length)"
@@ -38,6 +38,7 @@ OF_SEVERAL: Final[Mapping[str, str]] = {**OF_OUTPUT, "sequence_length": _OF_READ
 
 P = ParamSpec("P")
 R = TypeVar("R")
+ClassT = TypeVar("ClassT", bound=type)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -78,5 +79,15 @@ def refuses_unknown(
             return function(*args, **kwargs)
 
         return checked
+
+    return decorate
+
+
+def refuses_unknown_fields(elsewhere: Mapping[str, str] | None = None) -> Callable[[ClassT], ClassT]:
+    """Return a decorator of dataclasses whose constructors refuse unknown names, as :func:`refuses_unknown`."""
+
+    def decorate(cls: ClassT) -> ClassT:
+        type.__setattr__(cls, "__init__", refuses_unknown(cls.__name__, elsewhere)(vars(cls)["__init__"]))
+        return cls
 
     return decorate

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..array import FloatArray, IntArray
+from ..core.keywords import refuses_unknown_fields
 from ..errors import ParameterError, described_type
 
 __all__ = ["Bucket", "BucketPlan", "Buckets", "bucketed"]
@@ -22,6 +23,7 @@ _SIDES: Final = ("frames", "height", "width")
 _TOKEN: Final = (1, 16, 16)
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True)
 class Bucket:
     """How the samples of a batch get one shape, for ``batch(size, bucket=…)``.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..array import as_native
+from ..core.keywords import refuses_unknown_fields
 from ..dataset.dataset import Dataset
 from ..dataset.samples import Samples
 from ..errors import ParameterError, described_type
@@ -39,6 +40,7 @@ class Result:
         return iter((self.case, self.output))
 
 
+@refuses_unknown_fields()
 @dataclass(eq=False)
 class Aggregate:
     """Merges a model's output for the patches of ``volumes(…, Grid(…))``: a weighted mean where they overlap.

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..array import IntArray
 from ..core.forks import reset_after_fork
+from ..core.keywords import refuses_unknown_fields
 from ..core.param import Param, check_fields
 from ..core.workers import Workers
 from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome, SampleSource
@@ -37,6 +38,7 @@ _LENGTH = Param(name="length", doc="Samples of each clip", lo=1, unit="samples",
 _REQUIRED = Param(name="required", doc="Whether a video without sound is unreadable", kind=bool)
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True, kw_only=True)
 class AudioSpec:
     """Sound of clips.

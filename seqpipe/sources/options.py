@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from ..core.keywords import refuses_unknown_fields
 from ..readers.volumes.options import Cache, Prepare
 from ..video.device import DecodeChoice
 
@@ -13,6 +14,7 @@ __all__ = ["Cache", "Decode", "Prepare"]
 _Path = str | os.PathLike[str]
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True)
 class Decode:
     """How videos are decoded.

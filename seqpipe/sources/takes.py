@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from ..core.brief import Brief
+from ..core.keywords import refuses_unknown_fields
 from ..core.padding import PadMode
 from ..errors import ParameterError
 from ..readers.volumes.options import Grid, Patch, VolumeTake, Whole
@@ -28,6 +29,9 @@ __all__ = [
 ]
 
 
+@refuses_unknown_fields(
+    {"sequence_length": "Write Clip(length=…)", "clips_per_video": "Write Clip(per_video=…)"}
+)
 @dataclass(frozen=True, repr=False)
 class Clip(Brief):
     """Sequences of frames at equal distances.
@@ -80,6 +84,7 @@ class Clip(Brief):
         return _arguments(self)
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True, repr=False)
 class Segments(Brief):
     """One frame of each of several equal parts of a video.
@@ -111,6 +116,7 @@ class Segments(Brief):
         return _arguments(self)
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True, repr=False)
 class Every(Brief):
     """Single frames at equal distances: every ``frames``-th, or ``fps`` in a second.
@@ -129,6 +135,7 @@ class Every(Brief):
         return {"sequence_length": 1, **_arguments(self)}
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True, repr=False)
 class Spread(Brief):
     """Frames spread evenly over each video, their number by its duration, as Qwen's video-language models take them.

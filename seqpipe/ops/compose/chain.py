@@ -459,6 +459,8 @@ def _member_error(op: Any) -> ParameterError:
         advice = f"Create the operator: Chain(ops.{cls.__name__}(…))"
     elif not isinstance(op, Declaration):
         fact, advice = f"a chain with {described_type(op)}", "Chain(ops.Flip(), ops.Crop(crop=(112, 112)))"
+        if callable(op):
+            advice = "Make it an operator by @seqpipe.operator, or call it on whole samples: dataset.apply(function)"
     else:
         fact = f"a chain with {op.name}, which acts on {op.traits.takes}"
         advice = f"Call it on the result of the chain: {type(op).__name__}(…)(chain(x))"

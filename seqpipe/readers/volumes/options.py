@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 
 from ...core.brief import Brief
+from ...core.keywords import refuses_unknown_fields
 from ...core.padding import PAD_MODES, PadMode
 from ...core.param import Param, check_fields, choice
 from ...errors import ParameterError
@@ -67,6 +68,7 @@ _DIR_GIB: Final = Param(
 )
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True, repr=False)
 class Whole(Brief):
     """All of each volume, video, or part of a video that a manifest gives: one sample each.
@@ -107,6 +109,7 @@ class _Sized(Brief):
         return slices, rows, columns
 
 
+@refuses_unknown_fields({"patch_size": "Write Patch(size=…)"})
 @dataclass(frozen=True, repr=False)
 class Patch(_Sized):
     """Patches of each volume.
@@ -174,6 +177,7 @@ class Patch(_Sized):
             )
 
 
+@refuses_unknown_fields({"patch_size": "Write Grid(size=…)"})
 @dataclass(frozen=True, repr=False)
 class Grid(_Sized):
     """Overlapping patches that cover each volume, for inference; see :class:`seqpipe.Aggregate`.
@@ -213,6 +217,7 @@ class Grid(_Sized):
 VolumeTake: TypeAlias = Whole | Patch | Grid
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True, repr=False)
 class Prepare(Brief):
     """How volumes are prepared before patches are cut.
@@ -252,6 +257,7 @@ class Prepare(Brief):
         check_fields(self, _ALIGN, INTERP, _ANTIALIAS, _CROP_ABOVE, _DTYPE, _CHANNELS)
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True, repr=False)
 class Cache(Brief):
     """Caches of volumes between epochs.

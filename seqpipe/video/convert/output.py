@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from ...core.keywords import refuses_unknown_fields
 from ...core.param import Param, check_fields, check_list, choice
 from ...errors import ParameterError
 from ..probe.info import StreamInfo
@@ -134,6 +135,7 @@ PART: Final = Param(
 )
 
 
+@refuses_unknown_fields()
 @dataclass(frozen=True)
 class OutputSpec:
     """Color, dtype and geometry of output frames.
