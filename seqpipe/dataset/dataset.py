@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.keywords import refuses_unknown
 from ..core.param import check_list
 from ..errors import ParameterError, StateError, described_type, warn_caller
 from ..ops import Type
@@ -98,6 +99,7 @@ class Dataset(Definition):
             warn_caller(line)
         return self._with_step(stage)
 
+    @refuses_unknown("Dataset.apply")
     def apply(self, function: Callable[[dict[str, Any]], Mapping[str, Any]], *, workers: int = 0) -> Dataset:
         """Apply the user's own function to every sample, a dictionary of parts; before :meth:`batch`.
 
@@ -121,6 +123,9 @@ class Dataset(Definition):
             check_pickles(function, "apply()")
         return self._with_step(Function(function, CallPool(count, "apply()") if count else None))
 
+    @refuses_unknown(
+        "Dataset.batch", {"batch_size": "Write .batch(size)", "drop_last": "Write .batch(size, last='drop')"}
+    )
     def batch(
         self, size: int, *, last: Last = "partial", ragged: Ragged = "list", bucket: Bucket | None = None
     ) -> Dataset:
@@ -156,6 +161,10 @@ class Dataset(Definition):
         assert bucket is None or result.buckets is not None  # raises now, not at the first batch
         return result
 
+    @refuses_unknown(
+        "Dataset.shard",
+        dict.fromkeys(("world_size", "num_shards"), "Write .shard(rank, world)"),
+    )
     def shard(self, rank: int, world: int, *, even: bool = False, stick: bool = False) -> Dataset:
         """Read one of ``world`` disjoint parts of every epoch.
 
@@ -177,6 +186,7 @@ class Dataset(Definition):
             )  # raises now, not at the first batch
         return self._replaced(rank=rank, world=world, even=even, stick=STICK.check(stick))
 
+    @refuses_unknown("Dataset.prefetch")
     def prefetch(self, batches: int = 2, gib: float | None = None) -> Dataset:
         """Read ahead.
 
@@ -224,6 +234,7 @@ class Dataset(Definition):
         """
         return self._with_step(TransferStage(str(parse_device(device))))
 
+    @refuses_unknown("Dataset.views")
     def views(self, size: tuple[int, int], *, count: int = 3) -> Dataset:
         """Cut windows that are spread evenly along the longer side, for evaluation.
 
@@ -268,6 +279,7 @@ class Dataset(Definition):
         """Iterate over epoch 0."""
         return self.epoch(0)
 
+    @refuses_unknown("Dataset.epochs")
     def epochs(self, stop: int, *, resume: Any = None, allow: Collection[str] = ()) -> Iterator[Epoch]:
         """Yield the epochs 0 to ``stop - 1``; with a state, the rest of its epoch first.
 
@@ -344,6 +356,7 @@ class Dataset(Definition):
 
     # ---------------------------------------------------------------- adapters and files
 
+    @refuses_unknown("Dataset.write")
     def write(
         self,
         folder: str | os.PathLike[str],
@@ -404,6 +417,7 @@ class Dataset(Definition):
         )
         return write_dataset(self, folder, options, resume=resume, overwrite=overwrite)
 
+    @refuses_unknown("Dataset.torch")
     def torch(self, layout: str | None = None, device: Any = None, *, pin_memory: bool = False) -> Any:
         """Return the batches as a torch ``IterableDataset`` of dictionaries; see :class:`seqpipe.torch.TensorBatches`.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any, Final, NoReturn
 
+from ..core.files.file_system import is_folder
 from ..core.param import check_list, check_path
 from ..errors import ParameterError, SourceError, SourceNotFoundError, UnreadableSourceError, described_type
 from ..video.source.names import VIDEO_ENDINGS, SkippedFiles, is_video, leads_back
@@ -76,7 +77,7 @@ def source_kind(source: Any) -> dict[str, Any]:
             raise ParameterError(f"source={text!r} is bytes", allowed="a path as text, or a list")
         if text.lower().endswith(_MANIFESTS):
             return {"manifest": text}
-        return {"file_root": text} if Path(text).is_dir() else {"files": [text]}
+        return {"file_root": text} if is_folder(text) else {"files": [text]}
     if isinstance(source, Iterable):
         return {"files": source}
     raise ParameterError(

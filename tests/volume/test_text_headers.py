@@ -269,6 +269,20 @@ def test_metaimage_spacing_under_any_of_its_names(fields, spacing, origin):
         np.testing.assert_allclose(volume.affine, from_axes(np.diag(spacing), origin, lps=True))
 
 
+def test_a_name_that_the_system_refuses_is_of_no_file(tmp_path):
+    """In a header, and as a source; ``Path.is_dir`` raises for it."""
+    long = "a" * 300
+    (tmp_path / "a.mhd").write_bytes(_meta({}, b"", long))
+    for source in (
+        lambda: seqpipe.open(tmp_path / "a.mhd"),
+        lambda: seqpipe.volumes(long, seqpipe.Patch(2)).read([0]),
+    ):
+        with pytest.raises(SourceNotFoundError, match=f"{long}: no such file"):
+            source()
+    with pytest.raises(SourceNotFoundError, match=f"{long}: no such file"):
+        seqpipe.videos(long, 2).read([0])
+
+
 @pytest.mark.parametrize("name", ["", ".", "sub"])
 def test_a_voxel_file_that_is_a_folder_is_named_as_the_header_names_it(tmp_path, name):
     (tmp_path / "sub").mkdir()

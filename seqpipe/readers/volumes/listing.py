@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ...core.files.content import VOLUME_ENDINGS
+from ...core.files.file_system import is_folder
 from ...core.json_text import parse_json
 from ...core.keywords import refuses_unknown
 from ...core.param import check_list, check_path
@@ -184,8 +185,7 @@ def _kind_of(source: Any) -> dict[str, Any]:
         text = str(os.fspath(source))
         if text.lower().endswith(_MANIFESTS):
             return {"manifest": text}
-        folder = Path(text)
-        is_root = folder.is_dir() and not text.rstrip("/").lower().endswith(".zarr")
+        is_root = is_folder(text) and not text.rstrip("/").lower().endswith(".zarr")
         return {"file_root": text} if is_root else {"files": [text]}
     if isinstance(source, Iterable):
         return {"files": source}
@@ -237,7 +237,7 @@ def _of_files(
 
 def _of_folder(root: str) -> list[Case]:
     """List ``images`` and ``labels`` folders with files of the same names, or of nnU-Net's, or a folder of images."""
-    if not Path(root).is_dir():
+    if not is_folder(root):
         raise SourceNotFoundError("no such folder", source=root, advice="For single files use files=[…]")
     images = next((name for name in _IMAGES if (Path(root) / name).is_dir()), "")
     labels = next((name for name in _LABELS if (Path(root) / name).is_dir()), "")

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...array import FloatArray
 from ...core.files.content import HEAD, UnpackError, packing_of, unpacked_head, volume_kind
+from ...core.files.file_system import is_folder
 from ...core.files.npy import member_bytes, reading_zip
 from ...core.natural_order import natural_order
 from ...errors import UnreadableSourceError
@@ -260,7 +261,7 @@ def companion_file(source: Source, name: str) -> Source:
             advice="Open the header by its path",
         )
     file = Path(path).parent / name
-    if file.is_dir():  # a name that damage left empty, for example
+    if is_folder(file):  # a name that damage left empty, for example
         raise UnreadableSourceError(
             f"the header names {name!r} as the file of its voxels, which is a folder",
             source=source.name,
