@@ -7,7 +7,8 @@
 #
 # Peers are measured where their wheels were unpacked to /tmp/site (torchcodec, SPDL) and /tmp/dali before; how:
 # ../shared/tools/PEERS.md. WORKERS are those of pytest (12), SHARE=0.5 halves the windows of the benchmarks,
-# TIMES=20 is how often the repeat part runs each test of exits, threads, forks and damage, SECONDS_OF_REPEAT=240 its time;
+# TIMES=20 is how often the repeat part runs each test of exits, threads, forks and damage, by LOAD=24 processes (one and a
+# half for a core), SECONDS_OF_REPEAT=240 its time;
 # SECONDS_OF_STRESS=60 is the time of the stress part (150), and STRESS more that it is told, as --processes 8 --askers 32.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -59,7 +60,7 @@ part_stress() {
 # in twenty is found so. Its table counts the failures of each test; ON_CPU=1 takes those that need no GPU.
 part_repeat() { run repeat repeated; }
 repeated() {
-  local code load=$(($(nproc) * 3 / 2)) mark=gpu said
+  local code load=${LOAD:-$(($(nproc) * 3 / 2))} mark=gpu said
   [ -n "${ON_CPU:-}" ] && mark="not gpu"
   export TIMES=${TIMES:-20} PATIENCE=${PATIENCE:-4}
   said=$(mktemp)
