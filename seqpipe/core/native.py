@@ -122,12 +122,11 @@ def compile_library(package: str, name: str, directory: Path) -> Path:
 
 def compile_all(root: Path, directory: Path) -> list[Path]:
     """Compile every C source below the folder ``root`` that no other includes; return the libraries' paths."""
-    from concurrent.futures import ThreadPoolExecutor  # needed for wheels only
-
-    sources = [(path.name, _expanded(path.parent, path.name)) for path in library_sources(root)]
-    libraries = [directory / _library_name(name, source) for name, source in sources]
-    with ThreadPoolExecutor() as pool:  # a thread waits for its compiler
-        list(pool.map(_compile, [source for _, source in sources], libraries))
+    libraries = []
+    for path in library_sources(root):
+        source = _expanded(path.parent, path.name)
+        libraries.append(directory / _library_name(path.name, source))
+        _compile(source, libraries[-1])
     return libraries
 
 
