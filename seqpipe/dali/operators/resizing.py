@@ -275,10 +275,7 @@ def _tensor_resize(
                 )
             extents = [part.shape[axis] for axis in places]
             targets = np.broadcast_to(requested, len(places)) * (extents if name == "scales" else 1)
-            sides, scales = sides_and_scales(extents, targets.tolist(), mode, subpixel_scale=True)
-            if rounding != "round":
-                exact = [scale * extent for scale, extent in zip(scales, extents, strict=True)]
-                sides = [max(_ROUNDINGS[rounding](round(side, 6)), 1) for side in exact]
+            sides, scales = _rounded(extents, targets.tolist(), mode, rounding)
             if not subpixel_scale:
                 scales = [side / extent for side, extent in zip(sides, extents, strict=True)]
             at = np.broadcast_to(np.ravel(point).astype(float), len(places)).tolist()
@@ -295,6 +292,17 @@ def _tensor_resize(
         node_of(alignment).cpu(),
         summary=f"{name} {options}",
     )
+
+
+def _rounded(
+    extents: list[int], targets: list[float], mode: str, rounding: str
+) -> tuple[list[int], list[float]]:
+    """Return the sizes of the result, rounded as asked, and the scales before rounding."""
+    sides, scales = sides_and_scales(extents, targets, mode, subpixel_scale=True)
+    if rounding != "round":
+        exact = [scale * extent for scale, extent in zip(scales, extents, strict=True)]
+        sides = [max(_ROUNDINGS[rounding](round(side, 6)), 1) for side in exact]
+    return sides, scales
 
 
 def _along(part: Array, axis: int, side: int, scale: float, fixed: float, options: dict[str, Any]) -> Array:
