@@ -30,7 +30,7 @@ def collected():
 def bucket():
     s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed (extra s3)")
     server = pytest.importorskip(
-        "moto.server", reason="moto[server] is not installed (dependency group test)"
+        "moto.server", reason="moto[s3] and flask are not installed (dependency group test)"
     )
     import boto3
 
