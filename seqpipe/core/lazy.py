@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import BackendError
 
-__all__ = ["import_optional", "on_demand", "renamed"]
+__all__ = ["import_optional", "missing_name", "on_demand", "renamed"]
 
 
 def on_demand(
@@ -34,10 +35,25 @@ def renamed(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a ``__getattr__`` for a package whose error for a name that is gone tells what replaces it."""
 
     def missing(name: str) -> Any:
-        instead = f"; use {names[name]}" if name in names else ""
-        raise AttributeError(f"module {package!r} has no attribute {name!r}{instead}")
+        raise missing_name(package, name, f"; use {names[name]}" if name in names else "")
 
     return missing
+
+
+def missing_name(package: str, name: str, advice: str = "") -> AttributeError | ImportError:
+    """Return the error of a package's ``__getattr__`` for a name that it does not have.
+
+    Python drops the message of an AttributeError in ``from package import name``, so that this is an ImportError.
+    """
+    from opcode import opmap  # here, so that `import seqpipe` does not pay for it
+
+    frame = sys._getframe()
+    while frame.f_back and (frame.f_code.co_filename == __file__ or frame.f_code.co_name == "__getattr__"):
+        frame = frame.f_back
+    text = f"module {package!r} has no attribute {name!r}{advice}"
+    if advice and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
+        return ImportError(text, name=package)
+    return AttributeError(text, name=name)
 
 
 def import_optional(library: str, extra: str, source: str | None = None, allowed: str | None = None) -> Any:

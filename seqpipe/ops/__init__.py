@@ -73,6 +73,7 @@ more than the declaration of one parameter, ``errors`` has an example of each me
 
 from __future__ import annotations
 
+from ..core.lazy import missing_name
 from ..core.threads import set_threads, threads
 from . import (
     arrays,
@@ -231,4 +232,4 @@ __all__ += volume.values.__all__
 
 def __getattr__(name: str) -> object:
     near = operator_hint(name, __all__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near and f'. {near}'}")
+    raise missing_name(__name__, name, near and f". {near}")

@@ -671,3 +671,5 @@ def test_a_crop_larger_than_a_volume_is_raised_in_its_turn(folder):
 def test_names_that_are_gone_tell_what_replaces_them(module, name, instead):
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'; use .*{instead}"):
         getattr(getattr(seqpipe, module), name)
+    with pytest.raises(ImportError, match=f"has no attribute '{name}'; use .*{instead}"):
+        exec(f"from seqpipe.{module} import {name}")

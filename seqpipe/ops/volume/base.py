@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
+from math import isfinite
 from types import SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
@@ -45,6 +46,7 @@ __all__ = [
     "Volumetric",
     "bits",
     "composed_with_volumes",
+    "extremes",
     "for_each_axis",
     "generator",
     "moments",
@@ -339,12 +341,17 @@ def range_of(op: Any, x: Array, dtype: str) -> tuple[float, float]:
     if isinstance(bounds, Percentiles):
         return percentiles(x, (bounds.lo, bounds.hi))
     if bounds == "minmax":
-        lo, hi = float(x.min()), float(x.max())
-        if not np.isfinite([lo, hi]).all():
-            finite = _finite(x)
-            lo, hi = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-        return lo, hi
+        return extremes(x) or (0.0, 1.0)
     return float(bounds[0]), float(bounds[1])
+
+
+def extremes(x: Array) -> tuple[float, float] | None:
+    """Return the least and the greatest finite value, or None if no value is finite."""
+    lo, hi = float(x.min()), float(x.max())
+    if not (isfinite(lo) and isfinite(hi)):
+        finite = _finite(x)
+        return (float(finite.min()), float(finite.max())) if finite.size else None
+    return lo, hi
 
 
 def moments(x: Array, where: Array | None = None) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from ..core.distributions import Number, Percentiles
 from ..core.intensity import IntensityRange, range_param
 from ..core.parameters import ANY, param
 from ..noise.numbers import fast_normal
-from .base import Intensity, bits, moments, percentiles, range_of
+from .base import Intensity, bits, extremes, moments, percentiles, range_of
 from .channels import COUNTS, Stage, Statistics, Step, scaled
 
 __all__ = [
@@ -116,8 +116,8 @@ class Contrast3d(Intensity):
         result = (x - mean) * np.float32(p.factor) + mean
         if not self.preserve_range:
             return result
-        finite = x[namespace(x).isfinite(x)]
-        return result.clip(finite.min(), finite.max()) if finite.size else result
+        ends = extremes(x)
+        return result.clip(*ends) if ends else result
 
     def stages(self, p: Any) -> list[Stage]:
         """See :meth:`Intensity.stages`."""

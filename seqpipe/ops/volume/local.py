@@ -12,7 +12,7 @@ from ...array import Array, FloatArray, namespace
 from ..core.distributions import Number
 from ..core.parameters import param
 from .acquisition import GaussianBlur3d
-from .base import Intensity, generator
+from .base import Intensity, extremes, generator
 
 __all__ = ["BrightnessGradient", "LocalBlur", "LocalContrast", "LocalGamma"]
 
@@ -71,10 +71,9 @@ class LocalGamma(_Local):
         """``u ^ (gamma ^ g) · (hi - lo) + lo`` with ``u`` the share of the range and ``g`` the Gaussian."""
         xp = namespace(x)
         near = _near(xp, self._generator(p).random(3), x.shape, float(p.reach))
-        finite = x[xp.isfinite(x)]
-        if not finite.size:
+        if (ends := extremes(x)) is None:
             return x
-        lo, hi = float(finite.min()), float(finite.max())
+        lo, hi = ends
         wide = np.float32(max(hi - lo, 1e-7))
         power = (float(p.gamma) ** near).astype(np.float32)
         return xp.power(((x - np.float32(lo)) / wide).clip(0, 1), power) * wide + np.float32(lo)

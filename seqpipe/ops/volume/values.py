@@ -13,7 +13,7 @@ from ...resampling.mapping import spline_weights
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..noise.numbers import fast_normal
-from .base import Intensity, bits, generator, moments, percentiles
+from .base import Intensity, bits, extremes, generator, moments, percentiles
 
 __all__ = [
     "Clamp",
@@ -114,10 +114,9 @@ class HistogramShift(Intensity):
     def reference(self, x: Array, p: Any) -> Array:
         """Linear interpolation of the curve."""
         xp = namespace(x)
-        finite = x[xp.isfinite(x)]
-        if not finite.size:
+        if (ends := extremes(x)) is None:
             return x
-        lo, hi = float(finite.min()), float(finite.max())
+        lo, hi = ends
         even, rng = np.linspace(0, 1, int(p.points)), generator(p.key, int(p.channel), _FURTHER)
         curve = even.copy()
         for n in range(1, len(curve) - 1):
@@ -141,10 +140,9 @@ class SmoothContrast(Intensity):
     def reference(self, x: Array, p: Any) -> Array:
         """``u ^ f · (hi - lo) + lo`` with ``u`` the share of the range, and ``f`` a cubic B-spline of the exponents."""
         xp = namespace(x)
-        finite = x[xp.isfinite(x)]
-        if not finite.size:
+        if (ends := extremes(x)) is None:
             return x
-        lo, hi = float(finite.min()), float(finite.max())
+        lo, hi = ends
         rng = generator(p.key, int(p.channel) if self.per_channel else 0, _FURTHER)
         field = rng.uniform(min(self.gamma), max(self.gamma), (self.cells + 3,) * 3)
         for n in x.shape:  # the first axis becomes the last, three times
