@@ -3,6 +3,7 @@
 // points   consecutive steps on each voxel independently, and optionally a survey of their result in the same pass
 // blurred  convolution along one axis
 // coarse   nearest-neighbor downsampling and linear upsampling
+// median   the median of each voxel and its 26 neighbors; the border is repeated
 //
 // NOISE    whether steps need random numbers
 //
@@ -42,7 +43,7 @@ struct Lane {
 };
 
 enum { EVERY, NOT_ZERO, MASKED };
-enum { SCALE, NOISE_ADDED, RICIAN, CONTRAST, POWER, RESTORE, SCORE, WINDOW, ROUNDED, BIAS, HOLES, MIXED };
+enum { SCALE, NOISE_ADDED, RICIAN, CONTRAST, POWER, RESTORE, SCORE, WINDOW, ROUNDED, BIAS, HOLES, MIXED, LOCAL_POWER, GRADIENT, LOCAL_MIX };
 
 struct Step {
     int code, place;
@@ -126,6 +127,12 @@ __device__ __forceinline__ bool in_boxes(const int* boxes, int count, const int*
     for (int n = 0; n < count; n++, boxes += 6)
         found |= d >= boxes[0] && h >= boxes[1] && w >= boxes[2] && d < boxes[3] && h < boxes[4] && w < boxes[5];
     return found;
+}
+
+// The product of one number of each axis: those of slices, then rows, then columns.
+__device__ __forceinline__ float product_of(const float* along, const int* size, unsigned voxel) {
+    const unsigned line = voxel / size[2], slice = line / size[1];
+    return along[slice] * along[size[0] + line % size[1]] * along[size[0] + size[1] + voxel % size[2]];
 }
 
 // A step for four voxels; of Python's methods `reference` of the operators each case is the kernel.
@@ -214,6 +221,29 @@ __device__ __forceinline__ void step_of(const Step& s, const Byte* table, const 
 #pragma unroll
         for (int n = 0; n < 4; n++)
             if (4 * four + n < voxels) v[n] = s.a * v[n] + s.b * s.other[4 * four + n];
+        break;
+    case LOCAL_POWER: {  // between the ends of what is there, to 2 ^ (a · near)
+        const float lo = s.before->least, wide = fmaxf(s.before->most - lo, 1e-7f);
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            if (4 * four + n >= voxels) continue;
+            const float near = product_of((const float*)(table + s.table), k.size, 4 * four + n);
+            v[n] = powf(clipped((v[n] - lo) / wide, 0, 1), exp2f(s.a * near)) * wide + lo;
+        }
+        break;
+    }
+    case GRADIENT:
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+            if (4 * four + n < voxels) v[n] += s.a * product_of((const float*)(table + s.table), k.size, 4 * four + n) + s.b;
+        break;
+    case LOCAL_MIX:
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            if (4 * four + n >= voxels) continue;
+            const float before = s.other[4 * four + n];
+            v[n] = before + s.a * product_of((const float*)(table + s.table), k.size, 4 * four + n) * (v[n] - before);
+        }
         break;
     }
 }
@@ -376,5 +406,58 @@ extern "C" __global__ void __launch_bounds__(256, 3) coarse(const __grid_constan
         const float g = v2 + a.share * (v6 - v2), h = v3 + a.share * (v7 - v3);
         const float i = e + b.share * (g - e), j = f + b.share * (h - f);
         k.to[(Int)(first + n) * k.size[2] + x] = i + c.share * (j - i);
+    }
+}
+
+__device__ __forceinline__ void order(float& low, float& high) {
+    const float least = fminf(low, high);
+    high = fmaxf(low, high), low = least;
+}
+
+// By forgetful selection: of one more than half of all values neither the least nor the greatest is the median. Both go,
+// the next one comes, and so on; `next` gives a value by its number.
+static const int NEAR = 27, WAITING = NEAR / 2 + 2;
+template <int COUNT, class Next> __device__ __forceinline__ float median_of(float (&v)[WAITING], const Next& next) {
+#pragma unroll
+    for (int n = 0; n < COUNT / 2; n++) order(v[n], v[COUNT - 1 - n]);
+#pragma unroll
+    for (int n = 1; n < (COUNT + 1) / 2; n++) order(v[0], v[n]);
+#pragma unroll
+    for (int n = COUNT / 2; n < COUNT - 1; n++) order(v[n], v[COUNT - 1]);
+    if constexpr (COUNT == 3) {
+        return v[1];
+    } else {
+        v[0] = next(2 * WAITING - COUNT);
+        return median_of<COUNT - 1>(v, next);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 3) median(const __grid_constant__ Job job) {
+    const Lane& k = ((const Lane*)table_of(job))[blockIdx.y];
+    const int wide = (k.size[2] + WIDE - 1) / WIDE, x = blockIdx.x % wide * WIDE + threadIdx.x % WIDE;
+    const int first = blockIdx.x / wide * ROWS, rows = k.size[0] * k.size[1];
+    if (x >= k.size[2]) return;
+    const int left = x ? -1 : 0, right = x + 1 < k.size[2] ? 1 : 0;
+    for (int row = first + threadIdx.x / WIDE; row < first + ROWS && row < rows; row += LINES_AT_ONCE) {
+        const int d = row / k.size[1], h = row % k.size[1];
+        const float* lines[9];
+#pragma unroll
+        for (int a = 0; a < 3; a++)
+#pragma unroll
+            for (int b = 0; b < 3; b++) {
+                const int slice = min(max(d + a - 1, 0), k.size[0] - 1), line = min(max(h + b - 1, 0), k.size[1] - 1);
+                lines[a * 3 + b] = k.from + ((Int)slice * k.size[1] + line) * k.size[2] + x;
+            }
+        bool none = false;  // whether one of them is no number, which fminf and fmaxf leave out
+        const auto next = [&](int number) {
+            const float value = lines[number / 3][number % 3 == 0 ? left : number % 3 == 1 ? 0 : right];
+            none |= value != value;
+            return value;
+        };
+        float v[WAITING];
+#pragma unroll
+        for (int n = 0; n < WAITING; n++) v[n] = next(n);
+        const float found = median_of<WAITING>(v, next);
+        k.to[(Int)row * k.size[2] + x] = none ? __uint_as_float(0x7fc00000u) : found;
     }
 }

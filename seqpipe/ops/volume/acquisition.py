@@ -19,7 +19,7 @@ from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator, moments
-from .channels import Blurred, Coarse, SavedValues, Stage, Statistics, Step
+from .channels import Blurred, Coarse, Median, SavedValues, Stage, Statistics, Step
 
 __all__ = [
     "Anisotropy",
@@ -180,6 +180,10 @@ class MedianBlur3d(Intensity, stream="median3d"):
                 for a, b, c in product(range(3), repeat=3)
             )
         return result
+
+    def stages(self, p: Any) -> list[Stage]:  # noqa: ARG002  nothing is drawn
+        """See :meth:`Intensity.stages`."""
+        return [Median()]
 
 
 def _median(arrays: Iterable[Array]) -> Array:

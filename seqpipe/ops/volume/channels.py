@@ -25,6 +25,7 @@ __all__ = [
     "Call",
     "ChannelTask",
     "Coarse",
+    "Median",
     "SavedValues",
     "Stage",
     "Statistics",
@@ -47,6 +48,9 @@ CODES: Final = (
     "bias",
     "holes",
     "mixed",
+    "local_power",
+    "gradient",
+    "local_mix",
 )
 """The steps that ``intensity3.cu`` has, in the order of its numbers for them."""
 
@@ -133,6 +137,11 @@ class Coarse:
 
 
 @dataclass(eq=False)
+class Median:
+    """The median of each voxel and its 26 neighbors; the border is repeated."""
+
+
+@dataclass(eq=False)
 class Call:
     """A function of the channel's values ``(D, H, W)``, computed by CuPy instead of ``intensity3.cu``.
 
@@ -143,7 +152,7 @@ class Call:
     function: Callable[[Array], Array]
 
 
-Stage: TypeAlias = Statistics | SavedValues | Step | Blurred | Coarse | Call
+Stage: TypeAlias = Statistics | SavedValues | Step | Blurred | Coarse | Median | Call
 
 
 def scaled(factor: float, offset: float = 0.0) -> Step:
@@ -266,7 +275,7 @@ def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, statistics_memor
             stage = task.pending(xp)
             if stage is None and task.done:
                 continue
-            if isinstance(stage, (Blurred, Coarse)):
+            if isinstance(stage, (Blurred, Coarse, Median)):
                 launch = launches.setdefault((_NAMES[type(stage)], 0), _Launch(xp))
                 launch.add_pass(task, stage)
             else:
@@ -279,7 +288,7 @@ def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, statistics_memor
         left = [task for task in left if not task.done]
 
 
-_NAMES: Final[dict[type, str]] = {Blurred: "blurred", Coarse: "coarse"}
+_NAMES: Final[dict[type, str]] = {Blurred: "blurred", Coarse: "coarse", Median: "median"}
 
 
 class _StatisticsMemory:
@@ -350,7 +359,7 @@ class _Launch:
         if to is not None:
             task.values = to
 
-    def add_pass(self, task: ChannelTask, stage: Blurred | Coarse) -> None:
+    def add_pass(self, task: ChannelTask, stage: Blurred | Coarse | Median) -> None:
         """Add a pass of a channel that reads neighboring voxels."""
         self._like = task.values
         shape = task.values.shape
@@ -361,7 +370,7 @@ class _Launch:
         if isinstance(stage, Blurred):
             first, count = stage.axis, len(stage.weights) // 2
             self._tables.append((len(self._tasks), stage.weights))
-        else:
+        elif isinstance(stage, Coarse):
             few = stage.few
         self._tasks.append(
             [address_of(task.values), address_of(to), 0, 0, 0, 0, 0, first, count, 0, *shape, *few, blocks]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence as Seq
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
 from ..core.distributions import Number
 from ..core.parameters import param
 from .acquisition import GaussianBlur3d
 from .base import Intensity, extremes, generator
+from .channels import SavedValues, Stage, Statistics, Step
 
 __all__ = ["BrightnessGradient", "LocalBlur", "LocalContrast", "LocalGamma"]
 
@@ -34,12 +37,20 @@ class _Local(Intensity, register=False):
 
 def _near(xp: Any, center: FloatArray, size: Seq[int], reach: float) -> Array:
     """Return a float64 Gaussian with the value 1 at its center, as the product of one function of each axis."""
-    along = [
+    slices, rows, columns = (xp.asarray(values) for values in _along(center, size, reach))
+    return slices[:, None, None] * rows[:, None] * columns
+
+
+def _along(center: FloatArray, size: Seq[int], reach: float) -> list[FloatArray]:
+    """Return the functions of slices, rows and columns whose product is the Gaussian."""
+    return [
         np.exp(-0.5 * (((np.arange(n) + 0.5) / n - coordinate) / reach) ** 2)
         for n, coordinate in zip(size, center, strict=True)
     ]
-    slices, rows, columns = (xp.asarray(values) for values in along)
-    return slices[:, None, None] * rows[:, None] * columns
+
+
+def _table(along: list[FloatArray]) -> npt.NDArray[np.float32]:
+    return np.concatenate(along).astype(np.float32)
 
 
 class BrightnessGradient(_Local):
@@ -59,6 +70,15 @@ class BrightnessGradient(_Local):
         gradient = near - near.mean() if self.centered else near
         return x + (float(p.offset) * gradient).astype(np.float32)
 
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        along, offset = (
+            _along(self._generator(p).uniform(-0.5, 1.5, 3), p.extent, float(p.reach)),
+            float(p.offset),
+        )
+        mean = float(np.prod([values.mean() for values in along])) if self.centered else 0.0
+        return [Step("gradient", (offset, -offset * mean), table=_table(along))]
+
 
 class LocalGamma(_Local):
     """Raise values to a power within their range, most at a random position and less with distance from it."""
@@ -77,6 +97,11 @@ class LocalGamma(_Local):
         wide = np.float32(max(hi - lo, 1e-7))
         power = (float(p.gamma) ** near).astype(np.float32)
         return xp.power(((x - np.float32(lo)) / wide).clip(0, 1), power) * wide + np.float32(lo)
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        along, ends = _along(self._generator(p).random(3), p.extent, float(p.reach)), Statistics()
+        return [ends, Step("local_power", (math.log2(float(p.gamma)),), before=ends, table=_table(along))]
 
 
 class LocalContrast(_Local):
@@ -114,3 +139,10 @@ class LocalBlur(_Local):
         blur = GaussianBlur3d(sigma=float(p.sigma))
         blurred = blur.reference(x, SimpleNamespace(sigma=blur.sigma, spacing=None))
         return x + (float(p.amount) * near).astype(np.float32) * (blurred - x)
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        along, saved = _along(self._generator(p).random(3), p.extent, float(p.reach)), SavedValues()
+        blur = GaussianBlur3d(sigma=float(p.sigma))
+        passes = blur.stages(SimpleNamespace(sigma=blur.sigma, spacing=None))
+        return [saved, *passes, Step("local_mix", (float(p.amount),), other=saved, table=_table(along))]
