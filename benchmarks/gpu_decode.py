@@ -68,6 +68,7 @@ JOBS = {
 }
 
 Windows = list[tuple[str, np.ndarray[Any, Any]]]
+_ENGINES: list[Any] = []  # of this process, which tell what they have decoded
 
 
 def _windows(job: Job, folder: Path, count: int) -> Windows:
@@ -81,14 +82,12 @@ def _windows(job: Job, folder: Path, count: int) -> Windows:
 
 
 def _seqpipe(decode: str) -> Callable[[Windows, Job], Iterator[Any]]:
-    built: list[Any] = []
-
     def read(windows: Windows, job: Job) -> Iterator[Any]:
         from seqpipe.video.plan import Request
 
-        if not built:  # a dataset has one engine for all its epochs
-            built.append(_engine(decode))
-        engine, waiting = built[0], deque[Any]()
+        if not _ENGINES:  # a dataset has one engine for all its epochs
+            _ENGINES.append(_engine(decode))
+        engine, waiting = _ENGINES[0], deque[Any]()
         for begin in range(0, len(windows), job.batch):
             part = windows[begin : begin + job.batch]
             waiting.append(engine.submit([Request(path, frames) for path, frames in part]))
@@ -96,7 +95,6 @@ def _seqpipe(decode: str) -> Callable[[Windows, Job], Iterator[Any]]:
                 yield from waiting.popleft().result()
         while waiting:
             yield from waiting.popleft().result()
-        print(engine.stats(), file=sys.stderr)
 
     return read
 
@@ -239,9 +237,9 @@ def _measure(name: str, job: Job, folder: Path, count: int) -> dict[str, float]:
     read = CONTESTANTS[name]
     torch.cuda.init()
     free_before = torch.cuda.mem_get_info()[0]
-    delivered, best, least_free = 0, 0.0, free_before
+    delivered, best, decoded, least_free = 0, 0.0, 0, free_before
     for part in (windows[: 2 * job.batch], windows):
-        begin, delivered = time.perf_counter(), 0
+        begin, delivered, decoded = time.perf_counter(), 0, _decoded()
         for sequence in read(part, job):
             if isinstance(sequence, Exception):
                 raise sequence
@@ -249,7 +247,16 @@ def _measure(name: str, job: Job, folder: Path, count: int) -> dict[str, float]:
             least_free = min(least_free, torch.cuda.mem_get_info()[0])
         torch.cuda.synchronize()
         best = delivered / (time.perf_counter() - begin)
-    return {"frames_per_s": best, "memory_gib": (free_before - least_free) / 2**30}
+    return {
+        "frames_per_s": best,
+        "decoded": (_decoded() - decoded) / delivered,
+        "memory_gib": (free_before - least_free) / 2**30,
+    }
+
+
+def _decoded() -> int:
+    """Return the number of frames that this library has decoded in this process."""
+    return sum(sum(engine.stats()["frames"].values()) for engine in _ENGINES)
 
 
 def main() -> int:
@@ -268,10 +275,14 @@ def main() -> int:
             result, why = _run(name, job.name, options.folder, round(options.share * job.windows))
             rows.append((job.title, name, result))
             print(f"{job.title}, {name}: {result or why}", file=sys.stderr, flush=True)
-    print("| job | contestant | delivered frames/s | most memory |\n|---|---|---|---|")
+    print(
+        "| job | contestant | delivered frames/s | decoded per delivered | most memory |\n|---|---|---|---|---|"
+    )
     for title, name, result in rows:
         if result:
-            print(f"| {title} | {name} | {result['frames_per_s']:.0f} | {result['memory_gib']:.2f} GiB |")
+            decoded = f"{result['decoded']:.2f}" if result["decoded"] else ""  # peers do not tell
+            memory = f"{result['memory_gib']:.2f} GiB"
+            print(f"| {title} | {name} | {result['frames_per_s']:.0f} | {decoded} | {memory} |")
     return 0
 
 
