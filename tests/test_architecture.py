@@ -64,7 +64,7 @@ CLI = (
     ("request", "selection", "source_plan", "stream_selection"),
     ("claims", "record"),
     ("work",),
-    ("copies", "flow", "piped", "shards", "streamed", "videos", "volumes", "while_indexing"),
+    ("copies", "films", "flow", "piped", "shards", "streamed", "videos", "volumes", "while_indexing"),
     ("run",),
     ("commands",),
     ("app",),

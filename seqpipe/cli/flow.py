@@ -1,7 +1,4 @@
-"""Optical flow: options of ``seqpipe flow``, encoders (flo, KITTI's png, npz, colors as jpg and mp4), and videos.
-
-The videos of flow, one for each source or sequence, are written while frames are decoded.
-"""
+"""Optical flow: options of ``seqpipe flow``, and encoders (flo, KITTI's png, npz, colors as jpg and mp4)."""
 
 from __future__ import annotations
 
@@ -9,26 +6,22 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
-import numpy as np
-
-from ..array import IntArray, distinct
-from ..errors import OutputError, ParameterError, SeqpipeError
+from ..errors import ParameterError
 from ..sequence import Sequence
 from ..video.device import Device
 from ..video.engine.engine import available_cores
 from ..writers.encoders import Content, Encoder, EncoderSetup, write_jpeg
 from ..writers.files import write_whole
 from .request import Options
-from .source_plan import SourcePlan
-from .videos import shown_frames
-from .work import ExportWork, SourceOutcome, record_losses, stacked
+from .work import stacked
 
 if TYPE_CHECKING:
     from ..ops import OpticalFlow
 
-__all__ = ["FORMATS", "FlowEncoder", "FlowOptions", "export_flow_videos", "flow_colors"]
+__all__ = ["FORMATS", "FlowEncoder", "FlowOptions", "flow_colors"]
 
 _FIELDS: Final = ("flo", "png", "npz")  # formats that hold vectors
 _PICTURES: Final = ("jpg", "mp4")  # formats that hold colors
@@ -114,6 +107,12 @@ class FlowEncoder(Encoder):
     def _contents(self, sequences: Seq[Sequence]) -> list[Content]:
         return [partial(self, one) for one in sequences]
 
+    def write_film(self, path: Path, frames: Iterable[Sequence], **_: object) -> int:
+        """Write the colors of the flow between frames as a video; see :class:`Encoder`."""
+        from ..video.encode.write import write_into
+
+        return write_whole(path, lambda file: write_into(file, "mp4", flow_colors(frames, self)))
+
     def colored(self, frames: Sequence) -> Sequence:
         """The colors of the flow between frames."""
         return _colored(frames, self.operator, self.max_motion)
@@ -144,57 +143,9 @@ def _write(
     elif name == "jpg":
         write_jpeg(_colored(frames, operator, max_motion).numpy()[0], file, quality)
     else:
-        from ..video.encode.write import write_mp4
+        from ..video.encode.write import write_into
 
-        write_mp4(file, [_colored(frames, operator, max_motion)])
-
-
-class _StoppedError(Exception):
-    """Another source has stopped the export."""
-
-
-def export_flow_videos(
-    plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
-) -> SourceOutcome:
-    """Export the flow videos of one source, as :func:`seqpipe.cli.videos.export_source` does other files.
-
-    The video of a damaged source is not written.
-    """
-    from ..video.encode.write import write_mp4
-
-    encoder = work.request.encoder
-    assert isinstance(encoder, FlowEncoder)
-    outcome, lost = SourceOutcome(), list[int]()
-    for file in todo.tolist():
-        wanted = distinct(plan.frames[file])
-        shown = np.intersect1d(sheet_frames, wanted)
-        try:
-            with work.open(plan.source, device) as reader:
-                frames = shown_frames(
-                    reader, wanted.tolist(), plan, shown, outcome, host=device.kind == "cpu"
-                )
-                colors = flow_colors(_until_stopped(frames, work), encoder)
-                path = work.request.folder / plan.name(file)
-                size = write_whole(path, lambda out: write_mp4(out, colors))  # noqa: B023  it is called at once
-        except _StoppedError:
-            return outcome
-        except OutputError:
-            raise
-        except SeqpipeError as error:
-            outcome.error = error
-            lost.append(file)
-            continue
-        work.manifest.add(plan.row(file, status="done", bytes=size))
-        work.bar.advance(plan.frames.shape[1])
-    record_losses(plan, np.array(lost, np.int64), work, outcome)
-    return outcome
-
-
-def _until_stopped(frames: Iterable[Sequence], work: ExportWork) -> Iterator[Sequence]:
-    for frame in frames:
-        if work.stop.is_set():
-            raise _StoppedError
-        yield frame
+        write_into(file, "mp4", [_colored(frames, operator, max_motion)])
 
 
 def flow_colors(frames: Iterable[Sequence], encoder: FlowEncoder) -> Iterator[Sequence]:

@@ -83,7 +83,11 @@ class OptionDigests:
         )
         others += [of_volumes] if request.volumes else []
         selection = request.selection
-        more = [value for value in (selection.min_motion, selection.at) if value is not None]
+        measures = selection.measures
+        more: list[Any] = [
+            value for value in (measures.pop("--min-motion", None), selection.at) if value is not None
+        ]
+        more += [measures] if measures else []
         return cls(
             digest(request.output, encoder.name, encoder.quality if encoder.lossy else None, *others),
             digest(selection, request.pattern.text, *more),

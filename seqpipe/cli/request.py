@@ -49,6 +49,12 @@ _VIDEOS_ONLY: Final = (
         "stride",
         "step",
         "min_motion",
+        "scenes",
+        "skip_black",
+        "min_sharpness",
+        "dedup",
+        "codec",
+        "gop",
         "start",
         "end",
         "duration",
@@ -73,6 +79,10 @@ class Options:
     stride: int | None
     step: int | None
     min_motion: float | None
+    scenes: bool
+    skip_black: bool
+    min_sharpness: float | None
+    dedup: int | None
     start: Mark | None
     end: Mark | None
     duration: Mark | None
@@ -102,6 +112,8 @@ class Options:
     shard: ShardNumbers | None = None
     to: str = "files"
     per_shard: int = 100
+    codec: str | None = None
+    gop: int | None = None
     axis: SliceAxis = "axial"
     window: tuple[float, float] | None = None
     mip: bool = False
@@ -127,7 +139,14 @@ class Options:
 
     def encoder(self) -> Encoder:
         """The encoder that writes the files."""
-        chosen = encoder(self.format, self.quality, dtype=self.dtype, encode=self.encode)
+        chosen = encoder(
+            self.format,
+            self.quality,
+            dtype=self.dtype,
+            encode=self.encode,
+            codec=self.codec,
+            gop=self.gop,
+        )
         # a sample of a shard is a whole sequence, whose frames are encoded one by one
         return chosen if self.to == "files" else replace(chosen, packed=True)
 
@@ -216,7 +235,7 @@ class ExportRequest:
         """Whether the files follow from the frames as they come, into a folder where nothing can be in the way."""
         options, selection, encoder = self.options, self.selection, self.encoder
         anywhere = (
-            *(selection.fps, selection.frames, selection.at, selection.num, selection.min_motion),
+            *(selection.fps, selection.frames, selection.at, selection.num, selection.measures or None),
             options.start,
         )
         return (
@@ -290,6 +309,10 @@ def _selection(options: Options) -> FrameSelection:
         stride=options.stride,
         step=options.step,
         min_motion=options.min_motion,
+        scenes=options.scenes,
+        skip_black=options.skip_black,
+        min_sharpness=options.min_sharpness,
+        dedup=options.dedup,
         within=within,
     )
 

@@ -228,7 +228,7 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
     plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
     todo = [np.flatnonzero(~files) for files in before.files]
     jobs = run.request.options.jobs or available_cores()
-    frames = sum(len(files) * plan.frames.shape[1] for plan, files in zip(plans, todo, strict=True))
+    frames = sum(int((plan.frames[files] >= 0).sum()) for plan, files in zip(plans, todo, strict=True))
     at_once = max(1, min(jobs, len(plans)))
     stop, devices = threading.Event(), run.request.devices
     unit, export = "files" if run.request.volumes else "frames", _exporter(run.request)
@@ -260,9 +260,9 @@ def _exporter(request: ExportRequest) -> Exporter:
 
         return export_volume
     if request.encoder.streamed:
-        from .flow import export_flow_videos
+        from .films import export_films
 
-        return export_flow_videos
+        return export_films
     return export_source
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,13 @@ from ..sampling.clock import EQUAL_S, frames_at
 from .options import Mark
 
 if TYPE_CHECKING:
+    from ..readers.frame_content import ContentArray
     from ..sampling.windows import Windows
     from ..video.packet_index import PacketIndex
 
 __all__ = [
     "FrameSelection",
+    "Measured",
     "MotionArray",
     "TimeRange",
     "no_key_frame",
@@ -33,6 +34,17 @@ __all__ = [
 MotionArray: TypeAlias = npt.NDArray[np.float32]
 
 _FIRST = Mark(0, in_frames=True)
+_MOST_DARK: Final = 0.98
+
+
+class Measured(Protocol):
+    """What decoding a video tells of its frames; computed where it is asked for."""
+
+    def motion(self) -> MotionArray:
+        """Motion of each frame."""
+
+    def content(self) -> ContentArray:
+        """Change, darkness, sharpness and look of each frame."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +122,12 @@ class FrameSelection:
         stride: distance between the frames of a sequence.
         step: distance between the starts of neighboring sequences.
         min_motion: sequences in which less moves on average are left out, in percent of the longer side per second.
+        scenes: whether each scene is a sequence, of the frames that the rule selects in it; with ``sequence_length``,
+            whether sequences lie within scenes.
+        skip_black: whether black frames are left out, and sequences with one.
+        min_sharpness: frames that are less sharp are left out, and sequences whose frames are so on average.
+        dedup: frames that differ from the last one before by no more bits of their hashes are left out; of sequences,
+            the middle frames count.
         within: the range of each video.
 
     Raises:
@@ -126,6 +144,10 @@ class FrameSelection:
     stride: int | None = None
     step: int | None = None
     min_motion: float | None = field(default=None, repr=False)
+    scenes: bool = field(default=False, repr=False)
+    skip_black: bool = field(default=False, repr=False)
+    min_sharpness: float | None = field(default=None, repr=False)
+    dedup: int | None = field(default=None, repr=False)
     within: TimeRange = TimeRange()
 
     def __post_init__(self) -> None:
@@ -144,25 +166,92 @@ class FrameSelection:
             raise ParameterError(
                 f"{name} and a range exclude one another", advice="Remove --start, --end and --duration"
             )
+        if self.scenes and {self.frames, self.at} != {None}:
+            name = "--at" if self.frames is None else "--frames"
+            raise ParameterError(f"{name} and --scenes exclude one another", allowed="one of them")
 
     @property
     def sequences(self) -> bool:
         """Whether sequences are exported, not single frames."""
-        return self.sequence_length is not None
+        return self.sequence_length is not None or self.scenes
 
-    def of(self, index: PacketIndex, motion: Callable[[], MotionArray] | None = None) -> IntArray:
-        """The selected frame numbers: ``(sequences, sequence_length)``, or ``(frames, 1)``; ascending in each row."""
+    @property
+    def measures(self) -> dict[str, float]:
+        """The rules in use that follow from the content of frames, by their options."""
+        rules = ("min_motion", "scenes", "skip_black", "min_sharpness", "dedup")
+        values = {f"--{name.replace('_', '-')}": getattr(self, name) for name in rules}
+        return {name: value for name, value in values.items() if value is not None and value is not False}
+
+    @property
+    def keeps_times(self) -> bool:
+        """Whether what is selected lasts as long as it does in the video, so that its sound fits."""
+        return {self.frames, self.at, self.num} == {None} and not self.keyframes
+
+    def of(self, index: PacketIndex, measured: Measured | None = None) -> IntArray:
+        """The selected frame numbers, a row for each sequence or frame, ascending in each row.
+
+        Scenes may have different lengths: shorter rows are filled up with -1.
+        """
         if self.frames is not None:  # no rule of sampling is imported for them
-            return distinct(index.check(self.frames))[:, None]
+            return self._kept(distinct(index.check(self.frames))[:, None], index, measured)
         if self.at is not None:
-            return distinct(_on_screen(index, self.at))[:, None]
+            return self._kept(distinct(_on_screen(index, self.at))[:, None], index, measured)
         span = self.within.of(index)
+        spans = self._scenes(span, measured) if self.scenes and measured is not None else [span]
         if self.sequence_length is not None:
-            return self._sequences(index, span, self.sequence_length, motion)
-        chosen = self._frames(index, span)
-        if not len(chosen):
-            raise no_key_frame(self.within, index.info.source)
-        return chosen[:, None]
+            rows = self._sequences(index, spans, self.sequence_length, measured)
+        else:
+            chosen = [frames for one in spans if len(frames := self._frames(index, one))]
+            if not chosen:
+                raise no_key_frame(self.within, index.info.source)
+            rows = _ragged(chosen) if self.scenes else chosen[0][:, None]
+        return self._kept(rows, index, measured)
+
+    def _scenes(self, span: Span, measured: Measured) -> list[Span]:
+        """The scenes of a span, of which the first and the last one may begin before and end after it."""
+        from ..readers.frame_content import scene_starts
+
+        starts = scene_starts(measured.content()["change"])
+        inner = starts[(starts > span.first) & (starts < span.end)].tolist()
+        edges = [span.first, *inner, span.end]
+        ends_s = [None] * len(inner) + [span.end_s]
+        return [
+            Span(first, end, span.timestamps, end_s)
+            for first, end, end_s in zip(edges, edges[1:], ends_s, strict=False)
+        ]
+
+    def _kept(self, rows: IntArray, index: PacketIndex, measured: Measured | None) -> IntArray:
+        """The rows, or frames of scenes, that the rules on quality keep."""
+        if measured is None or not (self.skip_black or {self.min_sharpness, self.dedup} != {None}):
+            return rows
+        from ..readers.frame_content import unlike_before
+
+        values, used = measured.content()[rows], rows >= 0
+        if self.scenes and self.sequence_length is None:  # the unit is the frame
+            units = used
+            sharpness, dark, look = values["sharpness"], values["dark"], values["look"]
+        else:
+            units, look = np.ones(len(rows), bool), values["look"][:, rows.shape[1] // 2]
+            sharpness, dark = values["sharpness"].mean(1), values["dark"].max(1)
+        keep = units.copy()
+        if self.skip_black:
+            keep &= dark < _MOST_DARK
+        if self.min_sharpness is not None:
+            keep &= sharpness >= self.min_sharpness
+        if self.dedup is not None:
+            keep[keep] = unlike_before(look[keep], self.dedup)
+        if not keep.any():
+            rules = ", ".join(
+                _rule(name, value) for name, value in self.measures.items() if name != "--scenes"
+            )
+            raise FrameRangeError(
+                f"none of its {units.sum()} frames or sequences is kept by {rules}",
+                source=index.info.source,
+                advice="Give less strict rules",
+            )
+        if keep.ndim == 1:
+            return rows[keep]
+        return _ragged([row[kept] for row, kept in zip(rows, keep, strict=True) if kept.any()])
 
     def _frames(self, index: PacketIndex, span: Span) -> IntArray:
         from ..sampling.rate import at_rate
@@ -178,25 +267,38 @@ class FrameSelection:
         return every(span, self.every or 1)
 
     def _sequences(
-        self, index: PacketIndex, span: Span, length: int, motion: Callable[[], MotionArray] | None
+        self, index: PacketIndex, spans: Seq[Span], length: int, measured: Measured | None
     ) -> IntArray:
         from ..sampling.windows import MovingClips, Windows
 
         windows = Windows(sequence_length=length, stride=self.stride or 1, step=self.step)
-        count = windows.count(span)
+        count = sum(map(windows.count, spans))
         if not count:
-            raise no_sequence(windows, index.info.source, len(span))
+            raise no_sequence(windows, index.info.source, max(map(len, spans)))
         chosen: Windows | MovingClips = windows
-        if self.min_motion is not None and motion is not None:
-            span = replace(span, motion=motion())
+        if self.min_motion is not None and measured is not None:
+            motion = measured.motion()
+            spans = [replace(span, motion=motion) for span in spans]
             chosen = MovingClips(clips=windows, min_motion=self.min_motion)
-            if not chosen.count(span):
+            if not sum(map(chosen.count, spans)):
                 raise FrameRangeError(
                     f"none of its {count} sequences moves by {self.min_motion:g} % of the longer side per second",
                     source=index.info.source,
                     advice="Use a smaller --min-motion",
                 )
-        return np.stack([chosen.clip(span, k).frames for k in range(chosen.count(span))])
+        return np.stack([chosen.clip(span, k).frames for span in spans for k in range(chosen.count(span))])
+
+
+def _ragged(rows: Seq[IntArray]) -> IntArray:
+    """Rows of different lengths as one array, filled up with -1."""
+    result = np.full((len(rows), max(map(len, rows))), -1, np.int64)
+    for row, values in zip(result, rows, strict=True):
+        row[: len(values)] = values
+    return result
+
+
+def _rule(name: str, value: float) -> str:
+    return name if value is True else f"{name} {value:g}"
 
 
 def nothing_in_range(

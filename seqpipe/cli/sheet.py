@@ -65,7 +65,7 @@ class Gallery:
 
     def choose(self, frames: IntArray, number: int) -> IntArray:
         """The frames of a source to show, spread evenly over the exported ones."""
-        different = np.unique(frames)
+        different = np.unique(frames[frames >= 0])
         if number >= _MOST_PICTURES:
             return different[:0]
         positions = np.linspace(0, len(different) - 1, min(self._each, len(different)))

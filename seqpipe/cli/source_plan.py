@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,8 @@ from .request import ExportRequest, Options
 from .selection import MotionArray, TimeRange
 
 if TYPE_CHECKING:
+    from ..readers.frame_content import ContentArray
+    from ..video.index.open import IndexOptions
     from ..video.probe.info import StreamInfo
 
 _MOST_FRAMES, _MARGIN, _EXTRA_FRAMES = 1 << 20, 1.1, 64
@@ -51,7 +52,7 @@ class SourcePlan:
         pattern: pattern of the file names.
         ending: extension of the files.
         frames: the frame numbers that each file holds, ``(files, frames in a file)``, ascending within a
-            file.
+            file; -1 behind them in files that hold fewer.
         sequence: the sequence that each file belongs to, or None where frames are exported.
         position: the first frame's number within its sequence.
         pts: presentation time of each file's first frame in ticks.
@@ -109,6 +110,11 @@ class SourcePlan:
             "volume": 0,
         }
 
+    def numbers(self, file: int) -> IntArray:
+        """The numbers of a file's frames."""
+        row: IntArray = self.frames[file]
+        return row[row >= 0]
+
     def names(self) -> Iterator[str]:
         """The names of all files in order."""
         return map(self.name, range(len(self)))
@@ -120,7 +126,7 @@ class SourcePlan:
             output=self.name(file),
             sequence=None if self.sequence is None else int(self.sequence[file]),
             frame=int(self.frames[file, 0]),
-            length=self.frames.shape[1] - self.between,
+            length=len(self.numbers(file)) - self.between,
             pts=int(self.pts[file]),
             pts_s=float(self.timestamps[file]),
             width=self.width,
@@ -134,7 +140,7 @@ def make_plan(file: InputFile, index: PacketIndex, request: ExportRequest) -> So
     height, width = request.output.placement(index.info).shape
     width, height = request.encoder.shape(width, height)
     request.encoder.check_size(width, height, file.path)
-    selected = request.selection.of(index, partial(_motion_of, file.path, request.options))
+    selected = request.selection.of(index, _Measured(file.path, request))
     frames, sequence, position = _files_of(selected, request, file.path)
     firsts = frames[:, 0]
     return SourcePlan(
@@ -177,11 +183,30 @@ def provisional_plan(item: InputFile, info: StreamInfo, request: ExportRequest) 
     return make_plan(item, index, replace(request, selection=selection))
 
 
-def _motion_of(path: str, options: Options) -> MotionArray:
-    from ..readers.frame_values import FrameMotion  # most exports do without
-    from ..video.index.open import IndexOptions
+@dataclass(frozen=True)
+class _Measured:
+    """What decoding a video tells of its frames; most exports do without."""
 
-    return FrameMotion(IndexOptions(options.cache_dir, options.stream)).of(path)
+    path: str
+    request: ExportRequest
+
+    def motion(self) -> MotionArray:
+        """See :class:`seqpipe.cli.selection.Measured`."""
+        from ..readers.frame_values import FrameMotion
+
+        return FrameMotion(self._indexes()).of(self.path)
+
+    def content(self) -> ContentArray:
+        """See :class:`seqpipe.cli.selection.Measured`."""
+        from ..readers.frame_content import FrameContent
+
+        return FrameContent(self._indexes(), str(self.request.devices[0])).of(self.path)
+
+    def _indexes(self) -> IndexOptions:
+        from ..video.index.open import IndexOptions
+
+        options = self.request.options
+        return IndexOptions(options.cache_dir, options.stream, options.register)
 
 
 def _files_of(
@@ -191,19 +216,27 @@ def _files_of(
     encoder, sequence = request.encoder, None
     if request.selection.sequences:
         sequence = np.arange(len(frames), dtype=np.int64)
-    elif encoder.pairs:
+    elif encoder.streamed or encoder.pairs:
         frames = frames.reshape(1, -1)
     length = frames.shape[1] - encoder.pairs
     if not length:
         raise single_frame(source)
-    # arrays hold a sequence in one file; flow videos do so without --sequence-length too
-    if not (encoder.packed if request.selection.sequences else encoder.streamed):
-        if encoder.pairs:
-            frames = np.stack([frames[:, :-1], frames[:, 1:]], axis=-1)
-        frames = frames.reshape(-1, 1 + encoder.pairs)
-    if sequence is None or len(frames) == len(sequence):
+    position = np.zeros(len(frames), dtype=np.int64)
+    # arrays hold a sequence in one file; videos do so without --sequence-length too
+    if encoder.packed if request.selection.sequences else encoder.streamed:
+        if encoder.pairs and request.selection.scenes:
+            moving = frames[:, 1] >= 0
+            frames, position = frames[moving], position[moving]
+            sequence = None if sequence is None else sequence[moving]
+        return frames, sequence, position
+    if encoder.pairs:
+        frames = np.stack([frames[:, :-1], frames[:, 1:]], axis=-1)
+    frames = frames.reshape(-1, 1 + encoder.pairs)
+    rows = len(frames) // length
+    used = frames[:, -1] >= 0
+    if sequence is None or length == 1:
         return frames, sequence, np.zeros(len(frames), dtype=np.int64)
-    return frames, np.repeat(sequence, length), np.tile(np.arange(length), len(sequence))
+    return frames[used], np.repeat(sequence, length)[used], np.tile(np.arange(length), rows)[used]
 
 
 def single_frame(source: str) -> FrameRangeError:

@@ -55,9 +55,9 @@ FrameT = TypeVar("FrameT", bound=TimedFrame)
 
 def check_streamable(selection: FrameSelection) -> None:
     """Check that a selection can be made without seeking, before the length of the video is known."""
-    if selection.min_motion is not None:
+    if selection.measures:
         raise ParameterError(
-            f"min_motion={selection.min_motion:g} requires reading the video twice", advice=SAVE_STREAM
+            f"{next(iter(selection.measures))} requires reading the video twice", advice=SAVE_STREAM
         )
     within = selection.within
     in_frames = any(mark is not None and mark.in_frames for mark in (within.end, within.duration))

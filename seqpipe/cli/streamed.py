@@ -20,7 +20,6 @@ from ..sequence import Sequence
 from ..video.device import Device
 from ..video.engine.engine import available_cores
 from ..video.probe.info import StreamInfo
-from ..writers.files import write_whole
 from .manifest import Manifest
 from .messages import progress_bar
 from .record import exists_already
@@ -120,7 +119,7 @@ class _StreamedExport(Generic[FrameT]):
     def write(self) -> SeqpipeError | None:
         """Write all files."""
         if self._encoder.streamed and not self._selection.sequences:
-            self._write_flow_video()
+            self._write_film()
         else:
             write_pieces(self._pieces(), self._work, _CPU)
         return self._error or self._stream.error
@@ -217,13 +216,10 @@ class _StreamedExport(Generic[FrameT]):
             raise exists_already(path, resumable=False)
         return path
 
-    def _write_flow_video(self) -> None:
-        """Write one flow video of all selected frames; none if a frame is damaged."""
-        from ..video.encode.write import write_mp4
-        from .flow import FlowEncoder, flow_colors
-
-        assert isinstance(self._encoder, FlowEncoder)
-        encoder, members = self._encoder, self._two_or_more(self._members())
+    def _write_film(self) -> None:
+        """Write one video of all selected frames; none if a frame is damaged."""
+        encoder, members = self._encoder, self._members()
+        members = self._two_or_more(members) if encoder.pairs else members
         first = next(members, None)
         if first is None:
             return
@@ -237,7 +233,7 @@ class _StreamedExport(Generic[FrameT]):
                 raise self._error
 
         try:
-            size = write_whole(path, lambda file: write_mp4(file, flow_colors(sequences(), encoder)))
+            size = encoder.write_film(path, sequences(), fps=self._selection.fps, audio=None)
         except DamagedSourceError:
             return
         plan = replace(self._planned(first, numbers), first=0)

@@ -71,14 +71,14 @@ def write_pieces(pieces: Iterator[Piece], work: ExportWork, device: Device) -> N
     long = request.selection.sequences and request.encoder.packed
     for piece, row in mapped(write, grouped(pieces, setup.together), 1 if long else setup.threads):
         work.manifest.add(row)
-        work.bar.advance(piece.plan.frames.shape[1])
+        work.bar.advance(len(piece.plan.numbers(piece.file)))
 
 
 class Assembler:
     """Collects frames, which arrive in ascending order, into the contents of files.
 
     Args:
-        frames: the frame numbers of each file, ``(files, frames in a file)``.
+        frames: the frame numbers of each file, ``(files, frames in a file)``, -1 behind them in shorter ones.
         together: whether a file holds a sequence ``FHWC``; else it holds one frame ``HWC``.
 
     Attributes:
@@ -92,7 +92,7 @@ class Assembler:
         self._next = 0
         self._buffered: dict[int, Sequence] = {}
         self._needed_until = _last_uses(frames, self._last) if frames.shape[1] > 1 else {}
-        self.wanted: IntArray = distinct(frames)
+        self.wanted: IntArray = distinct(frames[frames >= 0])
         self.delivered: BoolArray = np.zeros(len(frames), dtype=bool)
 
     def add(self, number: int, frame: Sequence) -> Iterator[tuple[int, Sequence]]:
@@ -101,8 +101,9 @@ class Assembler:
         while self._next < len(self._order) and self._last[self._order[self._next]] <= number:
             file = self._order[self._next]
             self._next += 1
-            members = [self._buffered[n] for n in self._frames[file].tolist() if n in self._buffered]
-            if len(members) == self._frames.shape[1]:
+            numbers = self._frames[file][self._frames[file] >= 0].tolist()
+            members = [self._buffered[n] for n in numbers if n in self._buffered]
+            if len(members) == len(numbers):
                 self.delivered[file] = True
                 yield file, stacked(members) if self._together else members[0]
         self._buffered = {

@@ -159,7 +159,7 @@ def record_losses(plan: SourcePlan, files: IntArray, work: ExportWork, outcome: 
     reason = outcome.error.fact if outcome.error else None
     for file in files.tolist():
         work.manifest.add(plan.row(file, status="lost", error=reason))
-        work.bar.advance(plan.frames.shape[1])
+        work.bar.advance(len(plan.numbers(file)))
 
 
 def stacked(members: list[Sequence]) -> Sequence:

@@ -150,6 +150,8 @@ class _Conversion:
             return "the conversion has no such step"
         if self.plain.window is not None or self.plain.part is not None:
             return "the reader's own output has a window or a part"
+        if self.plain.transfer != "coded":
+            return "the reader's own output changes the transfer function"
         result = op.result_layout(self.layout)
         if result != self.layout and result not in get_args(FrameLayout):
             return f"its result has the layout {result}, and conversions write frame by frame"
@@ -163,7 +165,8 @@ class _Conversion:
         if self.fuse in ("exact", "none") or self.affine.changed or not isinstance(member, Declaration):
             return False
         # code values of YCbCr are no colors: their luma is not that of GRAY
-        is_color = self.plain.color in ("RGB", "BGR") and self.plain.dtype == "uint8"
+        coded = self.plain.transfer == "coded" and self.plain.dtype == "uint8"
+        is_color = self.plain.color in ("RGB", "BGR") and coded
         return is_color and member.traits.luma_only and getattr(member, "image_type", "") == self.plain.color
 
     def scaling(self, op: Any) -> str:

@@ -1,4 +1,4 @@
-"""Cached values of every frame of a video: timestamps and motion."""
+"""Cached values of every frame of a video: timestamps, motion, and what else is computed by decoding it once."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from ..video.index.open import IndexOptions, open_index
 from ..video.reader import VideoReader
 from ..video.source.source import Stamp, open_source
 
-__all__ = ["Clock", "FrameMotion", "FrameValues"]
+__all__ = ["Clock", "ComputedValues", "FrameMotion", "FrameValues"]
 
 _MAX_FRAMES = 1 << 21
 _SIDE_PX: Final = 160
 """Longer side of the frames whose motion is computed."""
 _FORMAT: Final = 1
 
-ValueT = TypeVar("ValueT", bound=np.floating[Any])
+ValueT = TypeVar("ValueT", bound=np.generic)
 
 _log = logging.getLogger(__name__)
 
@@ -44,10 +44,13 @@ class FrameValues(ABC, Generic[ValueT]):
 
     Args:
         indexes: options that the indexes of videos are opened with.
+
+    Attributes:
+        indexes: the same.
     """
 
     def __init__(self, indexes: IndexOptions) -> None:
-        self._indexes = indexes
+        self.indexes = indexes
         self._cache: OrderedDict[str, npt.NDArray[ValueT]] = OrderedDict()
         self._frames = 0
         self._lock = threading.Lock()
@@ -78,7 +81,7 @@ class FrameValues(ABC, Generic[ValueT]):
         """Return the values of all frames of a video."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._indexes,)
+        return type(self), (self.indexes,)
 
 
 class Clock(FrameValues[np.float64]):
@@ -86,37 +89,58 @@ class Clock(FrameValues[np.float64]):
 
     def _load(self, name: str) -> FloatArray:
         # copied, since a view would keep the whole index in memory
-        times: FloatArray = open_index(name, **self._indexes._asdict()).timestamps.copy()
+        times: FloatArray = open_index(name, **self.indexes._asdict()).timestamps.copy()
         return times
 
 
-class FrameMotion(FrameValues[np.float32]):
+class ComputedValues(FrameValues[ValueT]):
+    """Values that are computed by decoding a video, which is done once.
+
+    They are cached on disk next to its index if the source has a stamp (size and time of change). Versions of OpenCV
+    may differ slightly, so processes that share a dataset should share ``cache_dir``.
+    """
+
+    _suffix: ClassVar[str]
+    _dtype: ClassVar[np.dtype[Any]]
+    _output: ClassVar[OutputSpec]
+
+    def _load(self, name: str) -> npt.NDArray[ValueT]:
+        stamp = open_source(name, stream=self.indexes.stream).stamp()
+        path = None if stamp is None else self._path(stamp)
+        cached = None if path is None or stamp is None else _read(path, stamp, self._dtype)
+        if cached is not None:
+            return cached
+        with self._open(name) as video:
+            values = OPENCV.single_threaded(self._compute, video)
+        if path is not None and stamp is not None:
+            _write(path, stamp, values)
+        return values
+
+    def _open(self, name: str) -> VideoReader:
+        cache_dir, stream, _ = self.indexes
+        return VideoReader(name, stream=stream, threads=1, output=self._output, cache_dir=cache_dir)
+
+    @abstractmethod
+    def _compute(self, video: VideoReader) -> npt.NDArray[ValueT]:
+        """Compute the values of all frames."""
+
+    def _path(self, stamp: Stamp) -> Path:
+        return cache_file(cache_directory(self.indexes.cache_dir), stamp).with_suffix(self._suffix)
+
+
+class FrameMotion(ComputedValues[np.float32]):
     """Motion from each frame to the next, in percent of the longer side per second.
 
     Motion is the mean length of the optical flow (DIS, fast) between gray frames of at most 160 pixels on the longer
-    side. A cut counts as motion. The last frame, and frames next to lost ones, have NaN. The values are computed by
-    decoding the video once, and cached on disk next to its index if the source has a stamp (size and time of change).
-    Versions of OpenCV may differ slightly, so processes that share a dataset should share ``cache_dir``.
+    side. A cut counts as motion. The last frame, and frames next to lost ones, have NaN.
     """
 
-    _suffix: ClassVar = ".motion"
+    _suffix = ".motion"
+    _dtype = np.dtype(np.float32)
+    _output = OutputSpec(color="GRAY", max_side=_SIDE_PX)
 
-    def _load(self, name: str) -> npt.NDArray[np.float32]:
-        stamp = open_source(name, stream=self._indexes.stream).stamp()
-        path = None if stamp is None else self._path(stamp)
-        cached = None if path is None or stamp is None else _read(path, stamp)
-        if cached is not None:
-            return cached
-        output = OutputSpec(color="GRAY", max_side=_SIDE_PX)
-        cache_dir, stream, _ = self._indexes
-        with VideoReader(name, stream=stream, threads=1, output=output, cache_dir=cache_dir) as video:
-            motion: npt.NDArray[np.float32] = OPENCV.single_threaded(_motion_of, video)
-        if path is not None and stamp is not None:
-            _write(path, stamp, motion)
-        return motion
-
-    def _path(self, stamp: Stamp) -> Path:
-        return cache_file(cache_directory(self._indexes.cache_dir), stamp).with_suffix(self._suffix)
+    def _compute(self, video: VideoReader) -> npt.NDArray[np.float32]:
+        return _motion_of(video)
 
 
 def _motion_of(video: VideoReader) -> npt.NDArray[np.float32]:
@@ -134,7 +158,7 @@ def _motion_of(video: VideoReader) -> npt.NDArray[np.float32]:
     return motion
 
 
-def _read(path: Path, stamp: Stamp) -> npt.NDArray[np.float32] | None:
+def _read(path: Path, stamp: Stamp, dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
     """Return cached values; None if the file is missing, damaged, of another format, or of other content."""
     try:
         head, _, body = path.read_bytes().partition(b"\n")
@@ -142,10 +166,10 @@ def _read(path: Path, stamp: Stamp) -> npt.NDArray[np.float32] | None:
             return None
     except (OSError, ValueError):  # computed and written again
         return None
-    return np.frombuffer(body, np.float32).copy()
+    return np.frombuffer(body, dtype).copy()
 
 
-def _write(path: Path, stamp: Stamp, values: npt.NDArray[np.float32]) -> None:
+def _write(path: Path, stamp: Stamp, values: npt.NDArray[Any]) -> None:
     body = values.tobytes()
     head = json.dumps([_FORMAT, list(stamp), zlib.crc32(body)]).encode()
     try:
@@ -159,5 +183,7 @@ def _write(path: Path, stamp: Stamp, values: npt.NDArray[np.float32]) -> None:
 @cache  # one warning for a folder, not for each of its files
 def _warn(folder: str, reason: str) -> None:
     _log.warning(
-        "the motion of videos cannot be cached in %s (%s): it is computed again every time", folder, reason
+        "values of the frames of videos cannot be cached in %s (%s): they are computed again every time",
+        folder,
+        reason,
     )

@@ -303,7 +303,8 @@ def _shape(output: OutputSpec, catalog: Catalog, sample: SampleRequest) -> tuple
 def luma_of(output: OutputSpec) -> OutputSpec:
     """Return the output of the luma of another output's frames: uint8, with its geometry and layout."""
     rounded: DType | None = None if output.rounded is None else "uint8"
-    return replace(output, color="GRAY", dtype="uint8", mean=None, std=None, rounded=rounded)
+    values: dict[str, Any] = {"mean": None, "std": None, "rounded": rounded, "transfer": "coded"}
+    return replace(output, color="GRAY", dtype="uint8", **values)
 
 
 def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tuple[float, ...]:

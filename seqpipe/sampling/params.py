@@ -14,6 +14,7 @@ __all__ = [
     "CLIPS_TOGETHER",
     "CLIP_MODE",
     "COUNT",
+    "DEDUP",
     "EPOCH",
     "EVEN_SHARDS",
     "EVERY",
@@ -21,6 +22,7 @@ __all__ = [
     "MAX_FRAMES",
     "MIN_FRAMES",
     "MIN_MOTION",
+    "MIN_SHARPNESS",
     "ON_ERROR",
     "PAD_MODE",
     "REPEATS",
@@ -115,6 +117,24 @@ MIN_MOTION: Final = Param(
     lo=0,
     hi=1e6,
     unit="% of the longer side per second",
+    optional=True,
+)
+MIN_SHARPNESS: Final = Param(
+    name="min_sharpness",
+    doc="Frames whose Laplacian of luma, at 256 pixels on the longer side, has a smaller variance are left out; of "
+    "sequences, the mean counts",
+    kind=float,
+    lo=0,
+    hi=1e6,
+    optional=True,
+)
+DEDUP: Final = Param(
+    name="dedup",
+    doc="Frames whose difference hash of 64 bits differs from that of the last one before by no more bits are left "
+    "out; of sequences, the middle frame counts",
+    lo=0,
+    hi=63,
+    unit="bits",
     optional=True,
 )
 ON_ERROR: Final = choice(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..errors import ParameterError, SeqpipeError, described_type, warn_caller
 from ..ops import Type
 from ..readers.entry import Listing
 from ..readers.fetch import Fetcher, LazyEngine, LazyPool, Pair, Pending, begin_together
+from ..readers.frame_content import FrameContent, SceneDetector, by_scenes
 from ..readers.frame_folders import FolderSurvey, FrameFiles, LazyFolderEngine, list_folders
 from ..readers.frame_values import Clock, FrameMotion
 from ..readers.labels import LabelParser, LabelType
@@ -246,6 +247,7 @@ def videos(
     seed: int = 0,
     on_error: OnError = "raise",
     audio: AudioSpec | None = None,
+    split: Literal["scenes"] | SceneDetector | None = None,
 ) -> Dataset:
     """Return a data set of sequences of frames, cut from many videos.
 
@@ -270,6 +272,9 @@ def videos(
             :meth:`Dataset.report` lists every case.
         audio: rate and channels of the sound, which is then the part ``audio``: float32 of shape (channels, samples),
             from the clip's first frame to the end of its last one.
+        split: "scenes" takes samples of each scene as of a video of its own, so that none spans a cut. Scenes are found
+            by the adaptive rule of PySceneDetect; each video is decoded once for it, and the result is kept beside its
+            index. Or a function of a :class:`seqpipe.VideoReader`, which returns the frames with which scenes begin.
 
     Raises:
         ParameterError: an argument is out of bounds, or all videos are too short.
@@ -309,6 +314,15 @@ def videos(
         max_frames=plan.max_frames,
     )
     listed = source if isinstance(source, Listing) else listing(source)
+    if split is not None:
+        if split != "scenes" and not callable(split):
+            raise ParameterError(
+                f"split={split!r} is not valid",
+                source="videos",
+                allowed="'scenes', a function of a video, or None",
+            )
+        content = FrameContent(indexes, str(place))
+        listed = by_scenes(listed, split if callable(split) else None, content, engine.get().map)
     dataset = plan.dataset(listed, survey, engine, Clock(indexes), str(place), "videos")
     return dataset if audio is None else Dataset(AudioClips(dataset.source, audio))  # type: ignore[arg-type]  # ClipSource
 

@@ -1,22 +1,25 @@
-"""Writers of one frame or sequence: jpg, png, tiff, webp, npy, npz, nii.gz; on the CPU, or where the frames are."""
+"""Writers of one frame or sequence: images, arrays, volumes and videos; on the CPU, or where the frames are."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
 
 from ..core.param import Param, choice
 from ..errors import BackendError, OutputError, ParameterError
+from .files import output_errors
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..array import Array
     from ..sequence import Sequence
+    from ..video.audio.samples import AudioSamples
     from ..video.convert.output import Color
     from ..video.device import Device
 
@@ -47,6 +50,7 @@ ENCODE: Final = choice(
 )
 
 _QUALITY = 95
+_VIDEO_QUALITY = 65
 _THUMBNAIL_QUALITY = 80
 
 _log = logging.getLogger(__name__)
@@ -99,9 +103,12 @@ class Encoder:
         gpu: creates the encoder on a GPU, by the GPU's number; None if no GPU encodes the format.
         encode: ``auto``, ``gpu`` or ``cpu``, for frames that are on a GPU.
         pairs: whether a file is made from two frames or more, as flow is.
-        streamed: whether a file is written while its frames are decoded, as flow videos are.
+        streamed: whether a file is written while its frames are decoded, as videos are.
         color: color of the frames to encode.
         settings: further options that determine the content, recorded in the folder's note.
+        sound: whether it holds sound.
+        codec: of videos; None for the first one that the format holds.
+        gop: frames from one key frame of a video to the next; None for the codec's choice.
     """
 
     name: str
@@ -117,6 +124,9 @@ class Encoder:
     streamed: bool = False
     color: Color = "RGB"
     settings: str = ""
+    sound: bool = False
+    codec: str | None = None
+    gop: int | None = None
 
     def shape(self, width: int, height: int) -> tuple[int, int]:
         """(columns, rows) of the output for frames of (columns, rows)."""
@@ -135,6 +145,24 @@ class Encoder:
     def __call__(self, sequence: Sequence, file: BinaryIO) -> None:
         """Write one sequence or frame."""
         self.write(sequence, file, self.quality)
+
+    def write_film(
+        self,
+        path: Path,
+        frames: Iterable[Sequence],
+        *,
+        fps: float | None,
+        audio: Iterable[AudioSamples] | None,
+    ) -> int:
+        """Write a video while its frames come, and return its size in bytes."""
+        from ..video.encode.write import write_video
+
+        with output_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            settings: dict[str, Any] = {"fps": fps, "audio": audio, "codec": self.codec, "gop": self.gop}
+            quality = self.quality if self.lossy else None
+            write_video(path, frames, **settings, quality=quality, format=self.name)
+            return path.stat().st_size
 
     def setup(self, device: Device, threads: int) -> EncoderSetup:
         """The set-up for frames that are decoded for a device."""
@@ -178,15 +206,34 @@ class Encoder:
         ]
 
 
-def encoder(name: str, quality: int | None, *, dtype: str, encode: Encode = "auto") -> Encoder:
+def encoder(
+    name: str,
+    quality: int | None,
+    *,
+    dtype: str,
+    encode: Encode = "auto",
+    codec: str | None = None,
+    gop: int | None = None,
+) -> Encoder:
     """The encoder of a format."""
     chosen = replace(_ENCODERS[name], encode=encode)
+    if not {codec, gop} <= {None}:
+        if not chosen.streamed:
+            videos = ", ".join(known.name for known in _ENCODERS.values() if known.streamed)
+            what = f"codec={codec!r}" if codec is not None else f"gop={gop}"
+            raise ParameterError(f"{what} means nothing for {name}", allowed=f"the formats {videos}")
+        chosen = replace(chosen, codec=codec, gop=gop, settings=f"{codec}, {gop}")
+    if chosen.streamed:
+        from ..video.encode.write import check_encoder  # which loads the codecs
+
+        check_encoder(name, codec)
     if encode == "gpu" and chosen.gpu is None:
         gpus = ", ".join(known.name for known in _ENCODERS.values() if known.gpu is not None)
         raise ParameterError(f"no GPU encodes {name}", allowed=f"encode='auto', or format {gpus}")
     if quality is not None and not chosen.lossy:
         raise ParameterError(
-            f"quality={quality} means nothing for {name}", allowed="jpg or webp with a quality"
+            f"quality={quality} means nothing for {name}",
+            allowed=f"{_LOSSY} with a quality",
         )
     if dtype != "uint8" and not chosen.deep:
         deep = ", ".join(known.name for known in _ENCODERS.values() if known.deep)
@@ -307,6 +354,18 @@ def _write_nifti(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # n
     file.write(content(sequence, ".nii.gz"))
 
 
+def _write_clip(sequence: Sequence, file: BinaryIO, quality: int, *, name: str) -> None:
+    from ..video.encode.write import write_into
+
+    write_into(file, name, [sequence], quality=quality if name in ("mp4", "webm") else None)
+
+
+def _video(name: str, *, lossy: bool, sound: bool) -> Encoder:
+    """The encoder of a format of videos."""
+    write, quality = partial(_write_clip, name=name), _VIDEO_QUALITY
+    return Encoder(name, write, packed=True, streamed=True, lossy=lossy, sound=sound, quality=quality)
+
+
 _ENCODERS: Final[Mapping[str, Encoder]] = {
     known.name: known
     for known in (
@@ -317,16 +376,25 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {
         Encoder("npy", _write_npy, packed=True, deep=True),
         Encoder("npz", _write_npz, packed=True, deep=True),
         Encoder("nii.gz", _write_nifti, packed=True, deep=True),
+        _video("mp4", lossy=True, sound=True),
+        _video("webm", lossy=True, sound=True),
+        _video("gif", lossy=False, sound=False),
+        _video("apng", lossy=False, sound=False),
     )
 }
+_LOSSY: Final = " or ".join(known.name for known in _ENCODERS.values() if known.lossy)
 
 _SYNONYMS: Final[Mapping[str, str]] = {"jpeg": "jpg", "tif": "tiff"}
 
 FORMAT: Final = choice(
     "format",
-    "Format of the files: images, NumPy arrays with exact values, or NIfTI for volumes.",
+    "Format of the files: images, NumPy arrays with exact values, videos, or NIfTI for volumes.",
     list(_ENCODERS),
 )
 QUALITY: Final = Param(
-    name="quality", doc=f"Quality of jpg and webp, {_QUALITY} if not given.", lo=1, hi=100, optional=True
+    name="quality",
+    doc=f"Quality of jpg and webp, {_QUALITY} if not given; of mp4 and webm, {_VIDEO_QUALITY}.",
+    lo=1,
+    hi=100,
+    optional=True,
 )

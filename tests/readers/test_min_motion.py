@@ -161,9 +161,9 @@ def test_a_cache_that_cannot_be_written_is_said_once(make, moving, tmp_path, cap
     (tmp_path / "cache").write_text("no folder")
     with caplog.at_level(logging.WARNING), make() as dataset:
         assert dataset.size == 12
-    about = [record.message for record in caplog.records if "motion" in record.message]
+    about = [record.message for record in caplog.records if "cached" in record.message]
     assert len(about) == 1, about
-    assert "the motion of videos cannot be cached" in about[0]
+    assert "values of the frames of videos cannot be cached" in about[0]
 
 
 def test_changed_videos_are_measured_again(make, moving, tmp_path):

@@ -8,6 +8,7 @@ import click
 
 from ...core.param import Param, choice
 from ...video.convert.output import INTEGER_DTYPE
+from ...video.encode.params import GOP, VIDEO_CODEC
 from ...volume.axes import AXIS
 from ...writers.encoders import ENCODE, FORMAT, QUALITY
 from .. import options
@@ -43,6 +44,7 @@ _VOLUMES: Final = (
     examples=(
         "seqpipe export clip.mp4 --out frames --fps 2 --short-side 240",
         "seqpipe export videos --out frames --num 8 --manifest frames.csv",
+        "seqpipe export film.mp4 --out scenes --scenes --format mp4",
         "seqpipe export ct.nii.gz --out slices --axis coronal --window 40,400",
     ),
     output=(
@@ -52,6 +54,8 @@ _VOLUMES: Final = (
         options.option(QUALITY),
         options.option(INTEGER_DTYPE, default="uint8", show_default=True),
         options.option(ENCODE, default="auto", show_default=True),
+        options.option(VIDEO_CODEC),
+        options.option(GOP),
     ),
     own={"Volumes": _VOLUMES},
 )
@@ -68,13 +72,18 @@ def export(**settings: Any) -> None:
     Of a volume (NIfTI, DICOM series, NRRD, MetaImage and more), slices along --axis are written as images, selected by
     --every, --frames or --num; --format npy, npz or nii.gz writes the whole volume.
 
+    --format mp4, webm, gif and apng write one video of the selected frames, or one for each sequence or scene, with
+    their sound where the format holds it. --scenes, --skip-black, --min-sharpness and --dedup decode a video once
+    before, and keep what they found beside its index.
+
     With --to, samples (frames, or sequences of --sequence-length) go into shards, and DIR may be a URL such as
     s3://bucket/prefix. A shard holds --per-shard inputs and appears when it is complete; --resume writes those that are
     missing, also with another number of jobs. DIR/manifest.jsonl lists all samples once all shards are there.
 
     Standard input is decoded on the CPU in constant memory, without a copy on disk; reading stops after the last
-    frame that is needed. These require a file: --num without a range in frames, negative --frames, --min-motion,
-    --contact-sheet, --dry-run, --resume, and MP4 of more than 32 MiB with its index at the end.
+    frame that is needed. These require a file: --num without a range in frames, negative --frames, rules on what
+    frames show (--scenes, --min-motion, …), --contact-sheet, --dry-run, --resume, and MP4 of more than 32 MiB with
+    its index at the end. Videos of standard input have no sound.
 
     Several exports may write different files into one folder at once. DIR/.seqpipe-export.json records the options
     of the files, for --resume.

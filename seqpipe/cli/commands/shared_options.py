@@ -9,7 +9,17 @@ from typing import Any, Final, TypeAlias
 
 import click
 
-from ...sampling.params import COUNT, EVERY, FPS, MIN_MOTION, SEQUENCE_LENGTH, STEP, STRIDE
+from ...sampling.params import (
+    COUNT,
+    DEDUP,
+    EVERY,
+    FPS,
+    MIN_MOTION,
+    MIN_SHARPNESS,
+    SEQUENCE_LENGTH,
+    STEP,
+    STRIDE,
+)
 from ...video.convert.output import MAX_SIDE, SHORT_SIDE
 from ...video.device import DECODE, STREAM
 from ...writers.pattern import FIELDS
@@ -58,6 +68,15 @@ _FRAMES: Final = (
         "--stride.",
     ),
     options.option(MIN_MOTION),
+    click.option(
+        "--scenes",
+        is_flag=True,
+        help="Each scene is a sequence, of the frames that the other options select in it; with --sequence-length, "
+        "sequences lie within scenes. Scenes are found by the adaptive rule of PySceneDetect.",
+    ),
+    click.option("--skip-black", is_flag=True, help="Leave black frames out, and sequences with one."),
+    options.option(MIN_SHARPNESS),
+    options.option(DEDUP),
     click.option(
         "--start",
         type=MARK,

@@ -36,6 +36,7 @@ from .orient import (
 )
 from .output import OutputSpec
 from .surface import AnySurface, ConversionScratch, Plane, Surface
+from .tone import ToneMap, tone_code
 
 __all__ = [
     "Converter",
@@ -275,6 +276,12 @@ class Converter(StreamConverter):
         self._color = resolve(info)
         self._placement = output.placement(info)
         self._recipe: Recipe | None = None
+        code = tone_code(info.transfer, output.transfer)
+        self._tone = ToneMap(code, output) if code else None
+        if self._tone is not None:
+            self._output = replace(
+                output, color="RGB", dtype="uint16", layout="FHWC", mean=None, std=None, transfer="coded"
+            )
 
     def __call__(self, surface: Surface, out: npt.NDArray[Any]) -> None:
         """Convert one surface."""
@@ -284,7 +291,13 @@ class Converter(StreamConverter):
             recipe = self._recipe = Recipe(
                 self._info, self._color, self._output, self._placement, surface, self._scratch
             )
-        recipe(surface, out)
+        if self._tone is None:
+            recipe(surface, out)
+            return
+        rows, columns = self._placement.shape
+        coded = self._scratch.array("coded", (rows, columns, 3), np.dtype(np.uint16))
+        recipe(surface, coded)
+        self._tone(coded, out)
 
 
 Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
@@ -299,7 +312,8 @@ ConverterT = TypeVar("ConverterT", bound=StreamConverter)
 
 def converter_key(info: StreamInfo, output: OutputSpec) -> Hashable:
     """Return the properties that determine a conversion: streams with equal keys share a converter."""
-    return resolve(info), output.placement(info), info.pixel_format, info.width, info.height, output
+    code = tone_code(info.transfer, output.transfer)
+    return resolve(info), output.placement(info), info.pixel_format, info.width, info.height, output, code
 
 
 class ConverterCache(Generic[ConverterT]):

@@ -30,6 +30,7 @@ __all__ = [
     "SHORT_SIDE",
     "SIZE",
     "STD",
+    "TRANSFER",
     "WINDOW",
     "Color",
     "DType",
@@ -42,6 +43,7 @@ __all__ = [
 
 Color: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr"]
 DType: TypeAlias = Literal["uint8", "uint16", "float16", "float32"]
+Transfer: TypeAlias = Literal["coded", "sdr", "linear"]
 FrameLayout: TypeAlias = Literal["FHWC", "FCHW"]
 _MAX_SIDE_PX = 32768
 _MOST_PLAUSIBLE: Final = 2.0  # mean or std on the scale 0 to 1; ImageNet's in 8-bit values are 58 to 124
@@ -72,6 +74,12 @@ _FILL_BOUNDS: Final = {
     "float16": (-65504, 65504),
     "float32": (None, None),
 }
+TRANSFER: Final = choice(
+    "transfer",
+    "transfer function of the values: the stream's own (coded), PQ and HLG changed to SDR of BT.709 by method A of "
+    "BT.2446 (sdr), or light (linear)",
+    ("coded", "sdr", "linear"),
+)
 LAYOUT: Final = choice("layout", "order of the axes of a sequence", ("FHWC", "FCHW"))
 MEAN: Final = Param(
     name="mean",
@@ -163,6 +171,10 @@ class OutputSpec:
         rounded: for windows: ``"uint8"`` or ``"uint16"``, to which colors are clipped and rounded before they are
             scaled, as if a frame of full size had been stored first. None scales the surface's planes and converts the
             result, which is half the work and differs for colors outside of the range of black to white.
+        transfer: ``"coded"`` keeps the stream's transfer function. ``"sdr"`` changes PQ and HLG signals (of BT.2020, up
+            to 1000 cd/m²) to SDR of BT.709 by method A of ITU-R BT.2446-1. ``"linear"`` gives light, with a float
+            dtype: PQ and HLG in units of 203 cd/m² with the primaries of the stream, other signals, by BT.1886, in
+            units of white. Both apply after scaling, to RGB and BGR.
 
     Raises:
         ParameterError: a value is out of bounds, more than one of size, short_side and max_side is given, or
@@ -183,9 +195,10 @@ class OutputSpec:
     window: tuple[int, int, int, int] | None = None
     part: tuple[int, int, int, int] | None = None
     rounded: DType | None = None
+    transfer: Transfer = "coded"
 
     def __post_init__(self) -> None:
-        check_fields(self, COLOR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED)
+        check_fields(self, COLOR, DTYPE, ROTATE, SHORT_SIDE, MAX_SIDE, MIRROR, LAYOUT, ROUNDED, TRANSFER)
         self._check_geometry()
         if self.color == "YCbCr" and self.is_float:
             raise ParameterError(
@@ -193,8 +206,18 @@ class OutputSpec:
                 allowed="dtype='uint8' or 'uint16' for code values",
                 advice="Ask for another color: floats are colors of 0 to 1, code values are not",
             )
+        if self.transfer != "coded":
+            self._check_transfer()
         for param in (MEAN, STD):
             object.__setattr__(self, param.name, self._per_channel(param))
+
+    def _check_transfer(self) -> None:
+        fits = self.is_float or self.transfer == "sdr"
+        if self.color not in ("RGB", "BGR") or not fits or self.rounded is not None:
+            raise ParameterError(
+                f"transfer={self.transfer!r} with color={self.color!r}, dtype={self.dtype!r}, rounded={self.rounded!r}",
+                allowed="color='RGB' or 'BGR' without rounded, and a float dtype for 'linear'",
+            )
 
     def _check_geometry(self) -> None:
         if self.size is not None:

@@ -20,6 +20,7 @@ from ..convert.color import ColorSpec, chroma_offset, output_matrix, resolve
 from ..convert.geometry import Placement, Stretch
 from ..convert.output import Color, DType, OutputSpec
 from ..convert.surface import SurfaceFormat
+from ..convert.tone import tone_code
 from ..probe.info import StreamInfo
 from .device_surface import DeviceSurface
 
@@ -110,6 +111,8 @@ _BLOCKS: Final = 528  # resident blocks of an H200; on smaller GPUs some of them
 
 _OUTPUTS: Final = {"uint8": 0, "uint16": 1, "float16": 2, "float32": 3}
 _PEAKS: Final = {"uint8": 255.0, "uint16": 65535.0, "float16": 1.0, "float32": 1.0}
+_LINEAR: Final = 3  # from this TRANSFER on, values may exceed 1
+_UNBOUNDED: Final = 3e38
 # Structures of kernel.cu; a structured NumPy array takes ten times as long to fill.
 _FRAME: Final = struct.Struct("4Q 2i")
 _AXES: Final = struct.Struct("40i")
@@ -181,12 +184,14 @@ class Conversion:
     @classmethod
     def of(cls, info: StreamInfo, output: OutputSpec, kind: SurfaceKind) -> Conversion:
         """Return the conversion of surfaces of a stream."""
-        color = resolve(info)
+        color, code = resolve(info), tone_code(info.transfer, output.transfer)
         placement = output.placement(info).on((info.width, info.height), (kind.width, kind.height))
         levels = output.rounded if placement.window is not None else None
         unscaled = not placement.is_scaled
         # The CPU converts unscaled 8-bit surfaces to uint8 in 8 bits, which rounds each plane by itself.
-        rounded = kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"
+        rounded = (
+            not code and kind.format.bits <= 8 and (output.dtype if unscaled else output.rounded) == "uint8"
+        )
         try:
             planes, zeros, mixture = _mixture(
                 color,
@@ -197,6 +202,7 @@ class Conversion:
                 kind.format,
                 kind.shift,
                 _units(levels is not None, rounded=rounded),
+                unbounded=code >= _LINEAR,
             )
         except SourceError as error:
             error.source = info.source
@@ -215,6 +221,7 @@ class Conversion:
             **_orientation(placement),
             "WIDE": int(any(axis.wide for axis in filters)),
             "ENDS": int(placement.window is not None),
+            "TRANSFER": code + 8 * (code > 0 and output.color == "BGR"),
             "LEVELS": 0 if levels is None else int(_PEAKS[levels]),
             "ZEROS": 0 if levels is None else zeros,
             **_siting(axes[2:] if direct or levels else ()),
@@ -337,6 +344,8 @@ def _mixture(
     form: SurfaceFormat,
     shift: int,
     units: tuple[float, float, float],
+    *,
+    unbounded: bool,
 ) -> tuple[int, int, bytes]:
     """Return the number of planes, a mask of the matrix's zero weights, and the packed color conversion."""
     matrix = _matrix(color, wanted, dtype, form, shift)
@@ -352,7 +361,8 @@ def _mixture(
     gain[:channels] = 1 / (unit * divisor)
     offset[:channels] = -np.array(mean or (0.0,) * channels) / divisor
     zeros = sum(1 << bit for bit, weight in enumerate(rows[:channels, :3].ravel()) if weight == 0)
-    return planes, zeros, _MIXTURE.pack(*rows.ravel(), *gain, *offset, _PEAKS[dtype])
+    peak = _UNBOUNDED if unbounded else _PEAKS[dtype]
+    return planes, zeros, _MIXTURE.pack(*rows.ravel(), *gain, *offset, peak)
 
 
 def _matrix(color: ColorSpec, wanted: Color, dtype: DType, form: SurfaceFormat, shift: int) -> FloatArray:

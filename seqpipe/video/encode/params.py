@@ -6,7 +6,7 @@ from typing import Final
 
 from ...core.param import Param, choice
 
-__all__ = ["CODEC", "GOP", "QUALITY", "SHORT_SIDE"]
+__all__ = ["CODEC", "GOP", "QUALITY", "SHORT_SIDE", "VIDEO_CODEC"]
 
 QUALITY: Final = Param(
     name="quality",
@@ -23,3 +23,6 @@ SHORT_SIDE: Final = Param(
     name="short_side", doc="Pixels of the shorter side, at most the video's", lo=16, hi=8192
 )
 CODEC: Final = choice("codec", "Codec of the copies", ("h264", "hevc", "av1"))
+VIDEO_CODEC: Final = choice(
+    "codec", "Codec of mp4 and webm: h264 and vp9 if not given", ("h264", "hevc", "av1", "vp9"), optional=True
+)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -22,11 +24,19 @@ from ...core.param import Param, check_path
 from ...core.whole_file import replacing
 from ...errors import BackendError, OutputError, ParameterError, described_type
 from ...sequence import Sequence
-from ..audio.samples import AudioSamples
+from ..audio.samples import AudioSamples, SampleArray
 from ..convert.surface import reformat_colors
 from .params import GOP, QUALITY
 
-__all__ = ["FileFormat", "VideoEncoder", "encoder_of", "format_of", "write_mp4", "write_video"]
+__all__ = [
+    "FileFormat",
+    "VideoEncoder",
+    "check_encoder",
+    "encoder_of",
+    "format_of",
+    "write_into",
+    "write_video",
+]
 
 _DEFAULT_QUALITY: Final = 65.0
 
@@ -184,7 +194,8 @@ def write_video(
     codec: str | None = None,
     quality: float | None = None,
     gop: int | None = None,
-    audio: AudioSamples | None = None,
+    audio: AudioSamples | Iterable[AudioSamples] | None = None,
+    format: str | None = None,  # noqa: A002  as in Dataset.write
 ) -> int:
     """Write frames as a video, beside ``path`` and renamed once it is complete.
 
@@ -202,7 +213,8 @@ def write_video(
         quality: quality of lossy codecs, 0 to 100; None for 65, which is nearly without visible loss. For H.264 and
             HEVC it is ``crf = 51 · (1 - quality / 100)``, for VP9 and AV1 of 63, for WebP its own quality.
         gop: frames from one key frame to the next; None for the encoder's choice.
-        audio: sound that begins with the first frame: AAC, in WebM and Matroska Opus.
+        audio: sound that begins with the first frame, or consecutive pieces of it: AAC, in WebM and Matroska Opus.
+        format: the format, as a suffix without its dot, for a path that ends otherwise.
 
     Returns:
         The number of frames.
@@ -213,11 +225,12 @@ def write_video(
         OutputError: the file cannot be written, or there are no frames.
     """
     target = Path(check_path("path", path))
-    form = format_of(target)
+    form = format_of(target if format is None else Path(f"video.{format}"))
     encoder = encoder_of(form, codec)
     settings = encoder.settings(QUALITY.check(quality), GOP.check(gop))
     rate = FPS.check(fps)
-    if audio is not None and not isinstance(audio, AudioSamples):
+    pieces = [audio] if isinstance(audio, AudioSamples) else audio
+    if not isinstance(pieces, Iterable | None):
         raise ParameterError(
             f"audio is {described_type(audio)}", allowed="AudioSamples, as video.audio() gives"
         )
@@ -227,7 +240,7 @@ def write_video(
     try:
         with (
             replacing(target) as part,
-            closing(_Writer(part, target.name, form, encoder, settings, audio)) as writer,
+            closing(_Writer(part, target.name, form, encoder, settings, pieces)) as writer,
         ):
             return writer.write(_timed(sequences, rate))
     except (av.error.FFmpegError, FileNotFoundError, PermissionError, IsADirectoryError) as error:
@@ -239,16 +252,26 @@ def write_video(
         ) from error
 
 
-def write_mp4(file: BinaryIO, sequences: Iterable[Sequence]) -> int:
-    """Write consecutive sequences as H.264 into a readable, seekable file, whose position is at its end afterwards."""
-    encoder = encoder_of(_MP4, None)
-    form = replace(
-        _MP4, options={}
-    )  # the index is not moved: for that, FFmpeg opens the file again by its name
-    with closing(_Writer(file, "the video", form, encoder, encoder.settings(None, None), None)) as writer:
+def write_into(
+    file: BinaryIO, ending: str, sequences: Iterable[Sequence], *, quality: float | None = None
+) -> int:
+    """Write consecutive sequences as a video into a readable, seekable file, whose position is then at its end."""
+    form = format_of(Path(f"video.{ending}"))
+    encoder = encoder_of(form, None)
+    options = (
+        {} if "movflags" in form.options else form.options
+    )  # FFmpeg would open the file again by its name
+    settings = encoder.settings(quality, None)
+    writer = _Writer(file, "the video", replace(form, options=options), encoder, settings, None)
+    with closing(writer):
         count = writer.write(_timed(sequences, None))
     file.seek(0, os.SEEK_END)
     return count
+
+
+def check_encoder(ending: str, codec: str | None) -> None:
+    """Check that a codec can be written into files of an ending."""
+    encoder_of(format_of(Path(f"video.{ending}")), codec)
 
 
 def _timed(sequences: Iterable[Sequence], fps: float | None) -> Iterator[tuple[Any, Fraction]]:
@@ -314,7 +337,7 @@ class _Writer:
         form: FileFormat,
         encoder: VideoEncoder,
         settings: dict[str, str],
-        audio: AudioSamples | None,
+        audio: Iterable[AudioSamples] | None,
     ) -> None:
         self._name, self._form, self._encoder, self._settings = name, form, encoder, settings
         self._container = av.open(
@@ -324,7 +347,7 @@ class _Writer:
             container_options=dict(form.options),
         )
         self._stream: Any = None
-        self._audio = audio
+        self._audio = iter(audio or ())
         self._sound: _Sound | None = None
         self._shape: tuple[int, ...] = ()
         self._pending: tuple[Any, Fraction] | None = None
@@ -399,8 +422,8 @@ class _Writer:
         self._stream = stream
         if encoder.form == "pal8":
             self._palette = _Palettes(width, height, ticks)
-        if self._audio is not None:
-            self._sound = _Sound(self._container, self._form.sound, self._audio)
+        if (piece := next(self._audio, None)) is not None:
+            self._sound = _Sound(self._container, self._form.sound, piece, self._audio)
 
     def _evened(self, pixels: Any) -> Any:
         odd = [side % 2 if self._encoder.even else 0 for side in pixels.shape[:2]]
@@ -456,26 +479,30 @@ class _Palettes:
 class _Sound:
     """Encodes sound beside the frames, beginning with the first one."""
 
-    def __init__(self, container: Any, encoders: tuple[str, ...], audio: AudioSamples) -> None:
+    def __init__(
+        self,
+        container: Any,
+        encoders: tuple[str, ...],
+        first: AudioSamples,
+        others: Iterator[AudioSamples],
+    ) -> None:
         available = av.codec.codecs_available
         name = next((one for one in encoders if one in available), encoders[0])
-        rate = 48_000 if name == "libopus" else audio.sample_rate
+        rate = 48_000 if name == "libopus" else first.sample_rate
         layout = av.AudioLayout(
-            {1: "mono", 2: "stereo", 6: "5.1"}.get(audio.channels, f"{audio.channels}c")
+            {1: "mono", 2: "stereo", 6: "5.1"}.get(first.channels, f"{first.channels}c")
         ).name
-        self._container, self._layout, self._audio = container, layout, audio
+        self._container, self._layout, self._rate = container, layout, first.sample_rate
         self._stream = container.add_stream(name, rate=rate, layout=layout)
         self._resampler = av.AudioResampler(self._stream.format.name, layout, rate)
-        self._at = 0
+        self._at, self._chunks = 0, _chunks(chain([first], others))
 
     def until(self, seconds: float | None) -> None:
         """Encode the sound before a time; None for all that is left."""
-        samples, rate = self._audio.samples, self._audio.sample_rate
-        end = samples.shape[1] if seconds is None else min(samples.shape[1], int(seconds * rate) + _CHUNK)
-        while self._at < end:
-            chunk = np.ascontiguousarray(samples[:, self._at : self._at + _CHUNK])
+        end = math.inf if seconds is None else seconds * self._rate + _CHUNK
+        while self._at < end and (chunk := next(self._chunks, None)) is not None:
             frame = av.AudioFrame.from_ndarray(chunk, "fltp", self._layout)
-            frame.sample_rate, frame.pts, frame.time_base = rate, self._at, Fraction(1, rate)
+            frame.sample_rate, frame.pts, frame.time_base = self._rate, self._at, Fraction(1, self._rate)
             self._at += chunk.shape[1]
             self._mux(frame)
         if seconds is None:
@@ -485,3 +512,9 @@ class _Sound:
     def _mux(self, frame: Any) -> None:
         for one in self._resampler.resample(frame):
             self._container.mux(self._stream.encode(one))
+
+
+def _chunks(pieces: Iterable[AudioSamples]) -> Iterator[SampleArray]:
+    for piece in pieces:
+        for at in range(0, piece.samples.shape[1], _CHUNK):
+            yield np.ascontiguousarray(piece.samples[:, at : at + _CHUNK])

@@ -423,6 +423,22 @@ def test_colors_that_cannot_be_made_are_refused(
         converter([there], [np.zeros(converter.shape, np.uint8)])
 
 
+@pytest.mark.parametrize(
+    ("transfer", "wanted"), [(16, "sdr"), (18, "sdr"), (16, "linear"), (18, "linear"), (1, "linear")]
+)
+def test_transfer_functions_change_as_on_the_cpu(bench: Bench, transfer: int, wanted: str) -> None:
+    here, there, info = given(bench, "p010", matrix=9, transfer=transfer)
+    outputs: list[dict[str, Any]] = [{"dtype": "float32", "transfer": wanted}]
+    if wanted == "sdr":
+        outputs += [{"color": "BGR", "transfer": wanted, "size": (48, 64)}]
+    for output in outputs:
+        found, expected = made_there(bench, there, info, **output), made(here, info, **output)
+        scale = PEAKS[found.dtype.name]
+        mean, most, _ = differences(found / scale, expected / scale)
+        assert mean < 2e-3 * max(1, expected.max() / scale)
+        assert most < 1e-2 * max(1, expected.max() / scale)
+
+
 def test_the_variants_that_are_compiled_for_all_gpus_are_sets_of_macros_that_occur() -> None:
     occurring: dict[str, set[int]] = {}
     for stored, (chroma, bits, interleaved, _) in STORED.items():

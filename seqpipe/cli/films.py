@@ -1,0 +1,91 @@
+"""Export of one source as videos, each of which is written while its frames are decoded, with its sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ..array import IntArray
+from ..errors import OutputError, SeqpipeError
+from ..sequence import Sequence
+from ..video.audio.samples import AudioSamples
+from ..video.device import Device
+from ..video.reader import VideoReader
+from .source_plan import SourcePlan
+from .videos import shown_frames
+from .work import ExportWork, SourceOutcome, record_losses
+
+__all__ = ["export_films"]
+
+_PIECE_S: Final = 10.0
+
+
+class _StoppedError(Exception):
+    """Another source has stopped the export."""
+
+
+def export_films(
+    plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
+) -> SourceOutcome:
+    """Export the videos of one source, as :func:`seqpipe.cli.videos.export_source` does other files.
+
+    A video whose frames are damaged is not written.
+    """
+    encoder, fps = work.request.encoder, work.request.selection.fps
+    outcome, lost = SourceOutcome(), list[int]()
+    host = device.kind == "cpu" or not encoder.pairs  # flow is computed where the frames are
+    for file in todo.tolist():
+        numbers = plan.numbers(file)
+        wanted, counts = np.unique(numbers, return_counts=True)
+        shown = np.intersect1d(sheet_frames, wanted)
+        try:
+            with work.open(plan.source, device) as reader:
+                decoded = shown_frames(reader, wanted.tolist(), plan, shown, outcome, host=host)
+                frames = _until_stopped(decoded, counts if fps is not None else np.ones_like(counts), work)
+                heard = encoder.sound and reader.info.has_audio and work.request.selection.keeps_times
+                sound = _sound(reader, numbers) if heard else None
+                path = work.request.folder / plan.name(file)
+                size = encoder.write_film(path, frames, fps=fps, audio=sound)
+        except _StoppedError:
+            return outcome
+        except OutputError:
+            raise
+        except SeqpipeError as error:
+            outcome.error = error
+            lost.append(file)
+            continue
+        work.manifest.add(plan.row(file, status="done", bytes=size))
+        work.bar.advance(len(numbers))
+    record_losses(plan, np.array(lost, np.int64), work, outcome)
+    return outcome
+
+
+def _until_stopped(frames: Iterable[Sequence], counts: IntArray, work: ExportWork) -> Iterator[Sequence]:
+    """Yield each frame as often as a rate above the video's repeats it."""
+    for frame, count in zip(frames, counts.tolist(), strict=True):
+        if work.stop.is_set():
+            raise _StoppedError
+        for _ in range(count):
+            yield frame
+
+
+def _sound(reader: VideoReader, numbers: IntArray) -> Iterator[AudioSamples]:
+    """Yield the sound from the first frame to the end of the last one, in pieces; nothing if there is none then."""
+    from ..video.audio.reader import AudioReader
+
+    times, after = reader.timestamps, int(numbers[-1]) + 1
+    start_s = float(times[numbers[0]])
+    end_s = reader.index.end_s if after == len(times) else float(times[after])
+    with AudioReader(reader.info.source) as sound:
+        begin_s, stop_s = sound.range_s()
+        at_s, end_s = max(start_s, begin_s), min(end_s, stop_s)
+        while at_s < end_s:
+            piece = sound.audio(at_s, min(at_s + _PIECE_S, end_s))
+            if at_s == begin_s > start_s:  # silence before the sound begins
+                missing = round((begin_s - start_s) * piece.sample_rate)
+                piece = replace(piece, samples=np.pad(piece.samples, ((0, 0), (missing, 0))))
+            yield piece
+            at_s += _PIECE_S

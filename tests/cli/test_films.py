@@ -1,0 +1,137 @@
+"""``seqpipe export`` of videos: clips with their times and sound, scenes, black, blurred and repeated frames."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import seqpipe
+from seqpipe import AudioSamples, Sequence
+from tests.support.ffmpeg import judge
+
+from .written import files, lines
+
+FPS = 25
+
+
+def picture(seed: int, count: int) -> np.ndarray:
+    """Frames of a random picture of blocks, which moves a little."""
+    blocks = np.random.default_rng(seed).integers(60, 256, (6, 8, 3), np.uint8)
+    whole = np.kron(blocks, np.ones((16, 16, 1), np.uint8))
+    return np.stack([np.roll(whole, shift // 2, axis=1) for shift in range(count)])
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory):
+    """Three scenes of 20, 30 and 24 frames, of which the last one begins black, with a tone that begins at 0.5 s."""
+    scenes = [picture(1, 20), picture(2, 30), np.zeros((4, 96, 128, 3), np.uint8), picture(3, 20)]
+    pixels = np.concatenate(scenes)
+    tone = np.sin(np.arange(3 * 16_000) * 2 * np.pi * 440 / 16_000)[None].astype(np.float32) / 2
+    tone[:, :8000] = 0
+    path = tmp_path_factory.mktemp("film") / "film.mp4"
+    frames = Sequence(pixels, "FHWC", timestamps=np.arange(len(pixels)) / FPS)
+    seqpipe.write_video(path, frames, gop=10, audio=AudioSamples(tone, 16_000, 0.0))
+    return path
+
+
+def decoded(path):
+    with seqpipe.open(path) as video:
+        return video[:].data.astype(int), video.timestamps - video.timestamps[0]
+
+
+@pytest.mark.parametrize(("ending", "error"), [("mp4", 5), ("webm", 5), ("gif", 12), ("apng", 0)])
+def test_a_range_becomes_a_video(run, tmp_path, film, ending, error):
+    manifest = tmp_path / "m.jsonl"
+    command = "export", film, "--out", tmp_path, "--start", "0.4", "--end", "1.2", "--format", ending
+    run(*command, "--every", 2, "--manifest", manifest)
+    assert files(tmp_path) == [f"film.{ending}", "m.jsonl"]
+    (row,) = lines(manifest.read_text())
+    assert (row["frame"], row["length"], row["bytes"]) == (
+        10,
+        10,
+        (tmp_path / f"film.{ending}").stat().st_size,
+    )
+    read, times = decoded(tmp_path / f"film.{ending}")
+    with seqpipe.open(film) as video:
+        assert np.abs(read - video[10:30:2].data).mean() <= error
+    np.testing.assert_allclose(times, np.arange(10) * 2 / FPS, atol=2e-3)
+
+
+def test_clips_have_the_sound_of_their_range(run, tmp_path, film):
+    run(
+        "export",
+        film,
+        "--out",
+        tmp_path,
+        "--format",
+        "mp4",
+        "--sequence-length",
+        20,
+        "--codec",
+        "hevc",
+        "--gop",
+        5,
+    )
+    assert files(tmp_path) == [f"film/{number:06d}.mp4" for number in range(3)]
+    with seqpipe.open(film) as video, seqpipe.open(tmp_path / "film/000000.mp4") as clip:
+        assert (clip.info.codec, clip.index.key_frames.tolist()) == ("hevc", [0, 5, 10, 15])
+        first, last = clip.audio().samples, video.audio(1.6, 2.4).samples
+        assert np.abs(first[:, :6000]).max() < 0.02 < np.abs(first[:, 9000:12_000]).max(), (
+            "silence, then the tone"
+        )
+    with seqpipe.open(tmp_path / "film/000002.mp4") as clip:
+        sound = clip.audio().samples[:, : last.shape[1]]
+        assert np.abs(sound - last[:, : sound.shape[1]])[:, 2000:-2000].max() < 0.1
+    assert len(judge(tmp_path / "film/000002.mp4").frames) == 20
+
+
+def test_a_rate_above_the_frames_repeats_them(run, tmp_path, film):
+    run("export", film, "--out", tmp_path, "--format", "mp4", "--end", "10f", "--fps", 50)
+    read, times = decoded(tmp_path / "film.mp4")
+    np.testing.assert_allclose(np.diff(times), 0.02, atol=1e-3)
+    assert len(read) == 20
+    assert np.abs(read[::2] - read[1::2]).mean() < 1
+
+
+def test_each_scene_is_a_sequence(run, tmp_path, film):
+    run("export", film, "--out", tmp_path / "a", "--scenes", "--format", "mp4", "--skip-black")
+    lengths = []
+    for name in files(tmp_path / "a"):
+        lengths.append(len(decoded(tmp_path / "a" / name)[0]))
+    assert lengths == [20, 30, 20]
+    run("export", film, "--out", tmp_path / "b", "--scenes", "--num", 2, "--manifest", tmp_path / "m.jsonl")
+    rows = lines((tmp_path / "m.jsonl").read_text())
+    assert [(row["sequence"], row["frame"]) for row in rows] == [
+        *((0, 5), (0, 15), (1, 27), (1, 42), (2, 56), (2, 68)),
+    ]
+    run("export", film, "--out", tmp_path / "c", "--scenes", "--sequence-length", 12, "--format", "npy")
+    assert len(files(tmp_path / "c")) == 1 + 2 + 2
+    run("export", film, "--out", tmp_path / "d", "--scenes", "--format", "npz")
+    shapes = [np.load(tmp_path / "d" / name)["data"].shape[0] for name in files(tmp_path / "d")]
+    assert shapes == [20, 30, 24]
+
+
+def test_frames_are_left_out_by_what_they_show(run, tmp_path, film):
+    def kept(*options):
+        run(
+            "export",
+            film,
+            "--out",
+            tmp_path / "x",
+            "--overwrite",
+            "--manifest",
+            tmp_path / "m.jsonl",
+            *options,
+        )
+        return [row["frame"] for row in lines((tmp_path / "m.jsonl").read_text())]
+
+    assert kept("--skip-black") == [*range(50), *range(54, 74)]
+    assert kept("--min-sharpness", 1) == [*range(50), *range(54, 74)]
+    unique = kept("--dedup", 0)
+    assert unique[0] == 0
+    assert {20, 50, 54} < set(unique)
+    assert len(unique) < 60
+    refused = run(
+        "export", film, "--out", tmp_path / "y", "--end", "20f", "--min-sharpness", 1e6, code=1
+    ).stderr
+    assert "none of its 20 frames or sequences is kept by --min-sharpness 1e+06" in refused
