@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from functools import cache
+from importlib import import_module
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -266,16 +267,19 @@ def _coefficients(volume: Array, fill_value: float | None) -> Array:
         else xp.pad(wide, sides, mode="constant", constant_values=fill_value)
     )
     for axis in range(3):
-        _prefilter(xp.moveaxis(padded, axis, 0))
+        if isinstance(padded, np.ndarray):
+            _prefilter(np.moveaxis(padded, axis, 0))
+        else:  # a line for each thread, with the same ends
+            spline = import_module("cupyx.scipy.ndimage")
+            padded = spline.spline_filter1d(padded, 3, axis, np.float64, mode="mirror")
     return padded
 
 
-def _prefilter(lines: Array) -> None:
+def _prefilter(lines: FloatArray) -> None:
     """Apply the recursive filter along the first axis, of more than 24 values, in place, with mirrored ends."""
-    xp = namespace(lines)
     lines *= (1 - _POLE) * (1 - 1 / _POLE)
-    powers = xp.asarray(_POLE ** np.arange(len(lines)))
-    lines[0] = xp.tensordot(powers, lines, 1)  # the mirror image of the far end is below float64's precision
+    powers = _POLE ** np.arange(len(lines))
+    lines[0] = np.tensordot(powers, lines, 1)  # the mirror image of the far end is below float64's precision
     for n in range(1, len(lines)):
         lines[n] += _POLE * lines[n - 1]
     lines[-1] = _POLE / (_POLE * _POLE - 1) * (lines[-1] + _POLE * lines[-2])

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, namespace
+from ...array import Array, FloatArray, namespace
 from ...errors import ParameterError
 from ...resampling.gather import gather
 from ...resampling.mapping import Mapping3, rotation_matrix
@@ -310,10 +310,12 @@ class _Spectral(Intensity, register=False):
         """:meth:`spectral`, with the mean in place of voxels that are not finite."""
         xp = namespace(x)
         finite = xp.isfinite(x)
-        if bool(finite.all()):
+        if xp is np and bool(finite.all()):
             return self.spectral(x, p)
-        result = self.spectral(xp.where(finite, x, np.float32(moments(x)[0])), p)
-        return xp.where(finite, result, x)
+        # on a GPU nothing depends on whether there are such voxels, so that the host does not wait for it
+        known = xp.where(finite, x, np.float32(0))
+        mean = (known.sum(dtype=np.float64) / xp.maximum(finite.sum(), 1)).astype(np.float32)
+        return xp.where(finite, self.spectral(xp.where(finite, x, mean), p), x)
 
     @abstractmethod
     def spectral(self, x: Array, p: Any) -> Array:
@@ -336,9 +338,11 @@ class Ghosting(_Spectral):
         scale[:: int(p.ghosts)] = 1 - float(p.strength)
         half = max(1, int(n * _RESTORED / 2))
         scale[n // 2 - half : n // 2 + half + 1] = 1
-        shape = [-1 if a == axis else 1 for a in range(3)]
-        spectrum = xp.fft.fft(x, axis=axis) * xp.asarray(np.fft.ifftshift(scale).reshape(shape))
-        return xp.fft.ifft(spectrum, axis=axis).real.astype(np.float32)
+        # the real part of the result is that of weights which are the mean of each frequency and its negative
+        weights = np.fft.ifftshift(scale)
+        weights = ((weights + np.roll(weights[::-1], 1)) / 2)[: n // 2 + 1]
+        spectrum = _weighted(xp.fft.rfft(x, axis=axis), weights, axis)
+        return xp.fft.irfft(spectrum, n, axis=axis)
 
 
 class Motion(_Spectral):
@@ -368,21 +372,28 @@ class Motion(_Spectral):
     )
 
     def spectral(self, x: Array, p: Any) -> Array:
-        """Frequencies along the axis, in parts those of the volume in other poses."""
+        """Frequencies along the axis, in parts those of the volume in other poses.
+
+        As volumes are real, and so is the result, a pose has a share in each pair of a positive and a negative
+        frequency: how many of the two are its own, in halves.
+        """
         xp, axis, n = namespace(x), int(p.axis), x.shape[int(p.axis)]
         rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
         times = np.sort(rng.random(int(p.movements)))
         ends = [0, *np.floor(times * n).astype(int).tolist(), n]
-        spectrum = xp.moveaxis(xp.fft.fft(x, axis=axis), axis, 0)
+        result = x
         for first, end in pairwise(ends):
             mapping = self._pose(p, x.shape, rng)
             if first == end or first <= n // 2 < end:
                 continue
             device = None if isinstance(x, np.ndarray) else cuda_device_of(x)
             moved = gather(x[..., None], mapping, "linear", None, device=device)[..., 0]
-            lines = xp.asarray((np.arange(first, end) - n // 2) % n)
-            spectrum[lines] = xp.moveaxis(xp.fft.fft(moved, axis=axis), axis, 0)[lines]
-        return xp.fft.ifft(xp.moveaxis(spectrum, 0, axis), axis=axis).real.astype(np.float32)
+            lines = (np.arange(first, end) - n // 2) % n
+            share = np.bincount(np.minimum(lines, n - lines), minlength=n // 2 + 1) / 2
+            share[[0, n // 2] if n % 2 == 0 else [0]] *= 2  # frequencies that are their own negatives
+            change = _weighted(xp.fft.rfft(moved - x, axis=axis), share, axis)
+            result = result + xp.fft.irfft(change, n, axis=axis)
+        return result
 
     def _pose(self, p: Any, size: Any, rng: np.random.Generator) -> Mapping3:
         """Return the mapping from the voxels of a random pose to the volume."""
@@ -394,6 +405,12 @@ class Motion(_Spectral):
         matrix, center = np.eye(4), (np.array(size) - 1) / 2
         matrix[:3, :3], matrix[:3, 3] = turn, center - turn @ (center + shift)
         return Mapping3(size, matrix)
+
+
+def _weighted(spectrum: Array, weights: FloatArray, axis: int) -> Array:
+    """Multiply frequencies along an axis."""
+    shape = [-1 if a == axis else 1 for a in range(3)]
+    return spectrum * namespace(spectrum).asarray(weights.astype(np.float32)).reshape(shape)
 
 
 class Spike(_Spectral):
@@ -410,12 +427,12 @@ class Spike(_Spectral):
         xp = namespace(x)
         rng = generator(p.key, p.channel, _PARTS)
         frequency = [rng.integers(0, n) / n for n in x.shape]
-        most = float(xp.abs(xp.fft.rfftn(x)).max()) / x.size
-        phase = sum(
-            xp.asarray(np.arange(n) * f).reshape([-1 if a == axis else 1 for a in range(3)])
-            for axis, (n, f) in enumerate(zip(x.shape, frequency, strict=True))
+        most = xp.abs(xp.fft.rfftn(x)).max() * np.float32(float(p.strength) / x.size)
+        slices, rows, columns = (  # the wave is the real part of the product of one for each axis
+            xp.asarray(np.exp(2j * np.pi * f * np.arange(n)).astype(np.complex64))
+            for n, f in zip(x.shape, frequency, strict=True)
         )
-        return x + np.float32(most * float(p.strength)) * xp.cos(2 * np.pi * phase).astype(np.float32)
+        return x + most * (slices[:, None, None] * (rows[:, None] * columns)).real
 
 
 class Gibbs(_Spectral):
@@ -437,9 +454,9 @@ class Gibbs(_Spectral):
         radius = (1 - float(p.alpha)) * np.linalg.norm(x.shape) / 2
         squares = [(np.fft.fftfreq(n) * n) ** 2 for n in x.shape]
         squares[2] = squares[2][: x.shape[2] // 2 + 1]
-        far = xp.asarray(squares[0][:, None, None] + squares[1][:, None] + squares[2])
-        spectrum = xp.where(far <= radius * radius, xp.fft.rfftn(x), 0)
-        return xp.fft.irfftn(spectrum, x.shape, axes=(0, 1, 2)).astype(np.float32)
+        slices, rows, columns = (xp.asarray(values) for values in squares)
+        near = slices[:, None, None] + (rows[:, None] + columns) <= radius * radius
+        return xp.fft.irfftn(xp.fft.rfftn(x) * near, x.shape, axes=(0, 1, 2))
 
 
 class _Boxes(Intensity, register=False):

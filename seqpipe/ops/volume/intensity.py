@@ -307,10 +307,7 @@ class HistogramStandardize(Intensity):
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
         """Interpolate linearly between the two nearest percentiles."""
         xp = namespace(x)
-        finite = x[xp.isfinite(x)]
-        if not finite.size:
-            return x
-        inputs = np.array([float(v) for v in xp.percentile(finite, xp.asarray(self.percentiles))])
+        inputs = percentiles(x, self.percentiles)
         landmarks = np.array(self.landmarks)
         slopes = np.diff(landmarks) / np.maximum(np.diff(inputs), 1e-7)
         number = xp.searchsorted(xp.asarray(inputs[1:-1].astype(np.float32)), xp.nan_to_num(x), side="right")

@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from seqpipe import ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops.volume.base import generator
+from seqpipe.ops.volume.base import generator, percentiles_by_sorting
 from seqpipe.parts import Labels, Points
 from seqpipe.sequence import Sequence
 
@@ -155,3 +155,13 @@ def test_a_distorted_grid_has_its_borders_where_the_factors_put_them_and_does_no
             np.interp(place, np.arange(len(along)), along) for place, along in zip(moved, places, strict=True)
         ]
         np.testing.assert_allclose(back, [7.3, 11.0, 20.0], atol=0.1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 500])
+def test_percentiles_by_sorting_are_those_of_numpy(rng, size):
+    values, ends = (rng.normal(size=(size, 3, 2)) * 10).astype(np.float32)[:, ::2], (0, 1.5, 50, 99, 100)
+    for value in (0.0, np.nan, np.inf, -np.inf):
+        values[0, 0, 0] = value
+        judged = np.percentile(values[np.isfinite(values)], ends)
+        np.testing.assert_allclose(percentiles_by_sorting(values, ends), judged, rtol=1e-6)
+    assert np.isnan(percentiles_by_sorting(np.full((2, 3), np.nan, np.float32), ends)).all()
