@@ -85,7 +85,7 @@ class RecordingSource:
         indexes: options that the indexes of videos are opened with.
         book: records losses.
         windows: row of each sample; None for every row, where offsets that leave the episode are clipped and marked.
-        marks_missing: whether frames outside of the tolerance are filled and marked, instead of an error.
+        fills_missing: whether frames outside of the tolerance are filled with zeros, instead of an error.
         name: what the source consists of.
     """
 
@@ -101,7 +101,7 @@ class RecordingSource:
     indexes: IndexOptions
     book: ReportBook
     windows: IntArray | None = None
-    marks_missing: bool = False
+    fills_missing: bool = False
     name: str = "lerobot"
     unit: int = 1
     mix: int = 0
@@ -128,11 +128,9 @@ class RecordingSource:
             dtype = column.dtype.name if column.dtype.kind != "O" else None
             lead = (len(self.offsets[name]),) if name in self.offsets else ()
             types[name] = Type("numbers", None, dtype, "cpu", (*lead, *column.shape[1:])) if dtype else Type()
-        flags = {name: ("_is_pad", len(one)) for name, one in self.offsets.items() if self.windows is None}
-        if self.marks_missing:
-            flags |= {name: ("_is_missing", self._times_of(name)) for name in self.cameras}
-        for name, (suffix, count) in flags.items():
-            types[f"{name}{suffix}"] = Type("numbers", None, "bool", "cpu", (count,))
+        if self.windows is None:
+            for name, offsets in self.offsets.items():
+                types[f"{name}_is_pad"] = Type("numbers", None, "bool", "cpu", (len(offsets),))
         return {**types, "task": Type()} if self.table.tasks is not None else types
 
     @property
@@ -172,10 +170,14 @@ class RecordingSource:
                 stacked[name] = camera.pool.get().allocate(whole, np.dtype(self.pixels.dtype))
         for number, item in enumerate(items):
             for name, frames in item.frames.items():
-                path, out = self.table.footage[name][item.episode].path, stacked.get(name)
-                requests[self.cameras[name].pool].append(
-                    Request(path, frames, output=self.pixels, out=None if out is None else out[number])
-                )
+                camera, path = self.cameras[name], self.table.footage[name][item.episode].path
+                out = stacked[name][number] if name in stacked else None
+                if (frames == OUTSIDE).all():  # nothing is decoded, so that nothing would tell the shape
+                    whole = len(frames), *camera.shapes[item.episode]
+                    out = (
+                        camera.pool.get().allocate(whole, np.dtype(self.pixels.dtype)) if out is None else out
+                    )
+                requests[camera.pool].append(Request(path, frames, output=self.pixels, out=out))
         engines = {pool: pool.get() for pool in requests}
         reads = {pool: (engine, engine.submit(requests[pool])) for pool, engine in engines.items()}
         return _Reading(plan, stack, stacked, reads)
@@ -260,7 +262,7 @@ class RecordingSource:
         alone, error = np.array([row]), None
         frames = {name: camera.frames[rows.get(name, alone)] for name, camera in self.cameras.items()}
         for name, numbers in frames.items():
-            if not self.marks_missing and (numbers == OUTSIDE).any():
+            if not self.fills_missing and (numbers == OUTSIDE).any():
                 late = int(rows.get(name, alone)[int(np.argmax(numbers == OUTSIDE))])
                 error = self._outside(name, episode, late)
                 break
@@ -312,8 +314,6 @@ class RecordingSource:
             parts[name] = (list(value) if name in item.rows else value) if is_text else np.asarray(value)
         if self.windows is None:
             parts |= {f"{name}_is_pad": flags for name, flags in item.padding.items()}
-        if self.marks_missing:
-            parts |= {f"{name}_is_missing": numbers == OUTSIDE for name, numbers in item.frames.items()}
         if self.table.tasks is None:
             return parts
         number = int(self.table.columns["task_index"][item.row])
