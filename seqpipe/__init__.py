@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .segmentation.prepared import prepared
     from .sequence import Batch, Sequence
     from .sources.audio import AudioSpec
+    from .sources.cameras import Camera, Track, cameras
     from .sources.feed import feed
     from .sources.items import items
     from .sources.lerobot import lerobot
@@ -73,6 +74,7 @@ __all__ = [
     "Batch",
     "Bucket",
     "Cache",
+    "Camera",
     "Clip",
     "DamagedSourceError",
     "Dataset",
@@ -96,12 +98,14 @@ __all__ = [
     "SourceNotFoundError",
     "Spread",
     "StateError",
+    "Track",
     "UnreadableSourceError",
     "VideoReader",
     "VideoScores",
     "Whole",
     "WorkerError",
     "__version__",
+    "cameras",
     "cases",
     "feed",
     "fingerprint",
@@ -138,6 +142,7 @@ _LAZY = {
     "Batch": "sequence",
     "Bucket": "sampling.buckets",
     "Cache": "sources.options",
+    "Camera": "sources.cameras",
     "Clip": "sources.takes",
     "Dataset": "dataset.dataset",
     "Decode": "sources.options",
@@ -151,9 +156,11 @@ _LAZY = {
     "Segments": "sources.takes",
     "Spread": "sources.takes",
     "Sequence": "sequence",
+    "Track": "sources.cameras",
     "VideoReader": "video.reader",
     "VideoScores": "dataset.views",
     "Whole": "sources.takes",
+    "cameras": "sources.cameras",
     "cases": "sources.volumes",
     "feed": "sources.feed",
     "fingerprint": "segmentation.fingerprint",

@@ -56,7 +56,7 @@ class RobotFrames:
         columns: an array for each column, by name, with an entry for each frame.
         episodes: numbers of the episodes.
         bounds: position of the first frame of each episode, and the number of frames.
-        tasks: text of each task.
+        tasks: text of each task; None where recordings have none.
         footage: for each camera, where each episode is.
     """
 
@@ -66,7 +66,7 @@ class RobotFrames:
     columns: Mapping[str, npt.NDArray[Any]]
     episodes: tuple[int, ...]
     bounds: IntArray
-    tasks: Mapping[int, str]
+    tasks: Mapping[int, str] | None
     footage: Mapping[str, tuple[Footage, ...]]
 
     def __len__(self) -> int:
