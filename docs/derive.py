@@ -290,7 +290,8 @@ def _module(name: str, seen: set[int]) -> str:
         )
     try:
         module = importlib.import_module(name)
-    except ImportError:  # torch and ray are extras, which Sphinx replaces when it imports the module
+    # torch and ray are extras, which Sphinx replaces when it imports the module
+    except (ImportError, errors.BackendError):
         members = _listed(name)
     else:
         members = {member: getattr(module, member) for member in module.__all__}

@@ -427,7 +427,7 @@ class Dataset(Definition):
             pin_memory: whether to pin tensors in main memory. Not supported in workers.
 
         Raises:
-            ImportError: torch is not installed.
+            BackendError: torch is not installed.
             ParameterError: an argument is not valid.
         """
         return import_module(TORCH_ADAPTER).TensorBatches(self, layout, device, pin_memory=pin_memory)

@@ -68,7 +68,7 @@ class Samples(Sample):
             pin_memory: whether to pin tensors that stay in main memory.
 
         Raises:
-            ImportError: torch is not installed.
+            BackendError: torch is not installed.
         """
         tensors = import_module(TORCH_ADAPTER)
         result: dict[str, Any] = tensors.tensors_of(self, layout, device, pinned=pin_memory)

@@ -43,10 +43,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.lazy import renamed
-from .batches import TensorBatches
-from .losses import dice_ce
-from .tensors import tensors_of
+from ..core.lazy import import_optional, renamed
+
+import_optional("torch", "torch")  # in front of what imports it, so that the error names the extra
+
+from .batches import TensorBatches  # noqa: E402
+from .losses import dice_ce  # noqa: E402
+from .tensors import tensors_of  # noqa: E402
 
 __all__ = ["TensorBatches", "dice_ce", "tensors_of"]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
+from pathlib import Path
 
 import av
 import numpy as np
 import pytest
 
+import seqpipe
 from seqpipe.cli.commands import doctor
 from seqpipe.video.nvdec import cuvid
 from seqpipe.video.probe import probe
@@ -23,6 +27,10 @@ def told(run, *options, code=0):
 def test_it_tells_what_there_is(run, tmp_path):
     (tmp_path / "a.idx").write_bytes(bytes(1_000_000))
     found = told(run, "--cache-dir", tmp_path)
+    assert found["seqpipe"]["value"].startswith(
+        f"{seqpipe.__version__} in {Path(seqpipe.__file__).parent}, NumPy "
+    )
+    assert f"{len(os.sched_getaffinity(0))} cores" in found["CPU"]["value"]
     assert found["CPU decoders"]["value"] == f"FFmpeg {av.ffmpeg_version_info} in PyAV {av.__version__}"
     assert found["CPU decoders"]["ok"] is True
     assert found["Index cache"]["value"] == f"{tmp_path}: 1 files, 1.0 MB"
@@ -41,7 +49,33 @@ def test_a_part_that_is_there_has_its_version(run, monkeypatch):
 def test_a_cache_that_may_not_be_looked_at_is_no_failure(run, tmp_path):
     (tmp_path / "round").symlink_to("round")
     assert told(run, "--cache-dir", tmp_path)["Index cache"]["value"].endswith(": 0 files, 0.0 MB")
-    assert told(run, "--cache-dir", tmp_path / ("n" * 300))["Index cache"]["ok"] is True
+
+
+def test_a_cache_that_cannot_be_written_is_named_and_no_failure(run, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    for folder in (tmp_path / ("n" * 300), tmp_path / "file" / "cache"):
+        found = told(run, "--cache-dir", folder)["Index cache"]
+        assert found["ok"] is None
+        assert found["value"].startswith(f"{folder}: the index cache cannot be written (")
+        assert found["value"].endswith("; indexes are made anew by every program")
+        assert "SEQPIPE_CACHE_DIR" in found["advice"]
+
+
+def test_settings_of_the_environment_are_listed(run, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("SEQPIPE_")]:
+        monkeypatch.delenv(name)
+    assert told(run)["Environment"]["value"] == "no variable SEQPIPE_… is set"
+    monkeypatch.setenv("SEQPIPE_VERIFY", "0")
+    monkeypatch.setenv("SEQPIPE_PROCESSES", "4")
+    assert told(run)["Environment"]["value"] == "SEQPIPE_PROCESSES=4, SEQPIPE_VERIFY=0"
+
+
+def test_every_extra_is_looked_for():
+    text = (Path(seqpipe.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    part = text.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0]
+    extras = set(re.findall(r"^([\w-]+) = ", part, re.MULTILINE)) - {"jpeg-cuda12", "jpeg-cuda13", "https"}
+    assert len(extras) > 10
+    assert extras == {extra for _, *extras in doctor._PARTS.values() for extra in extras}
 
 
 def test_optional_parts_that_are_missing_come_with_the_command(run, monkeypatch):

@@ -84,6 +84,18 @@ def test_jax_that_is_not_installed_is_named(monkeypatch):
         next(iter(_pictures().batch(2).jax()))
 
 
+def test_torch_that_is_not_installed_is_named(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("seqpipe.torch")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    dataset = _pictures().batch(2)
+    for call in (dataset.torch, next(iter(dataset)).torch):
+        with pytest.raises(
+            seqpipe.BackendError, match=r"torch is not installed\. Install it: pip install 'seqpipe"
+        ):
+            call()
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["items", "patches"])
 def test_operators_behind_a_transfer_run_on_its_device_and_draw_alike(name, device):

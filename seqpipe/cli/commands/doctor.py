@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from ...errors import BackendError
+from ...errors import BackendError, OutputError
 from .. import options
 
 __all__ = ["Finding", "doctor", "findings"]
@@ -39,13 +40,20 @@ def doctor(as_json: bool, cache_dir: str | None) -> None:
 
 # purpose of each optional package, by import name, and the extras that install it
 _PARTS = {
-    "torch": ("tensors of sequences", "torch"),
-    "cupy": ("everything on a GPU", "cuda12", "cuda13"),
+    "torch": ("tensors", "torch"),
+    "cupy": ("arrays and operators on a GPU", "cuda12", "cuda13"),
     "s3fs": ("s3:// addresses", "s3"),
-    "pyarrow": ("Parquet manifests", "parquet"),
+    "aiohttp": ("http:// and https:// addresses", "http"),
+    "pyarrow": ("Parquet files", "parquet"),
+    "ray": ("data sets on a Ray cluster", "ray"),
     "pydicom": ("DICOM series", "dicom"),
+    "highdicom": ("writing DICOM segmentations", "highdicom"),
+    "nibabel": ("MINC, AFNI, PAR/REC and ECAT volumes, and images of nibabel", "nibabel"),
+    "SimpleITK": ("VTK, GIPL and MRC volumes, and images of SimpleITK", "sitk"),
     "zarr": ("Zarr and OME-Zarr volumes", "zarr"),
-    "blosc2": ("volumes that datasets keep on disk, compressed", "blosc2"),
+    "h5py": ("HDF5 volumes", "hdf5"),
+    "blosc2": ("Blosc2 volumes and the disk cache of volumes", "blosc2"),
+    "scipy": ("cleaning and measuring labels", "scipy"),
 }
 
 
@@ -68,13 +76,36 @@ class Finding:
 
 def findings(cache_dir: str | None) -> Iterator[Finding]:
     """Run all checks; each stands behind those that it depends on."""
+    yield _package()
     yield Finding("Python", f"{platform.python_version()} on {platform.platform()}")
+    yield Finding("CPU", f"{len(os.sched_getaffinity(0))} cores, {_memory_gib():.0f} GiB of memory")
+    yield Finding("Environment", _environment() or "no variable SEQPIPE_… is set")
     yield _ffmpeg()
     yield _cache(cache_dir)
     yield from (_part(name, *about) for name, about in _PARTS.items())
     yield _compiler()
     yield from _gpu()
     yield _gpu_jpeg()
+
+
+def _package() -> Finding:
+    import cv2
+    import numpy as np
+
+    from ... import __version__
+
+    folder = Path(__file__).resolve().parents[2]
+    return Finding("seqpipe", f"{__version__} in {folder}, NumPy {np.__version__}, OpenCV {cv2.__version__}")
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+
+
+def _environment() -> str:
+    return ", ".join(
+        f"{name}={value}" for name, value in sorted(os.environ.items()) if name[:8] == "SEQPIPE_"
+    )
 
 
 def _ffmpeg() -> Finding:
@@ -92,9 +123,14 @@ def _ffmpeg() -> Finding:
 
 
 def _cache(cache_dir: str | None) -> Finding:
-    from ...video.index.cache import cache_directory
+    from ...video.index.cache import cache_directory, check_writable
 
     folder = cache_directory(cache_dir)
+    try:
+        check_writable(folder)
+    except OutputError as error:
+        value = f"{folder}: {error.fact}; indexes are made anew by every program"
+        return Finding("Index cache", value, ok=None, advice=error.advice or "")
     sizes = list(_file_sizes(folder))
     return Finding("Index cache", f"{folder}: {len(sizes):,} files, {sum(sizes) / 1e6:.1f} MB")
 
@@ -157,7 +193,7 @@ def _gpu() -> Iterator[Finding]:
 
     try:
         load()
-        yield Finding("NVDEC", "the driver's decoder library is there")
+        yield Finding("NVDEC", f"the driver's decoder library is there; the driver knows CUDA {_driver()}")
         for gpu in gpus():
             yield Finding(
                 f"cuda:{gpu.number}",
@@ -168,6 +204,16 @@ def _gpu() -> Iterator[Finding]:
         yield Finding("GPU", error.fact, ok=None, advice=error.advice or "")
         return
     yield _optical_flow()
+
+
+def _driver() -> str:
+    """The newest version of CUDA that the driver runs."""
+    version = ctypes.c_int()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    return (
+        f"{version.value // 1000}.{version.value % 1000 // 10}" if version.value else "of an unknown version"
+    )
 
 
 def _optical_flow() -> Finding:
