@@ -207,8 +207,8 @@ def cameras(
     register = find_register(chosen.register, None)
     indexes = IndexOptions(chosen.cache_dir, STREAM.check(chosen.stream), register)
     threads, files = THREADS.check(chosen.threads), FrameFiles()
-    names = [name for name, one in given[0].items() if isinstance(one, Camera)]
-    folders = {name for name in names if Path(given[0][name].path).is_dir()}
+    paths = {name: one.path for name, one in given[0].items() if isinstance(one, Camera)}
+    names, folders = list(paths), {name for name, path in paths.items() if Path(path).is_dir()}
     if folders and place.kind != "cpu":
         raise _wrong(
             f"camera {min(folders)!r} is a folder of images, and device={device!r}",
@@ -261,8 +261,9 @@ class _Survey:
     def stream(self, given: tuple[str, Camera | Track, bool]) -> _Stream:
         """Return a camera or track with its clock."""
         name, one, is_folder = given
+        shape: tuple[int, ...] = ()
         if isinstance(one, Track):
-            source, match, shape = name, one.match, ()
+            source, match = name, one.match
             clock = _ascending(one.times_s, len(one.values), name)
         else:
             source, match = str(one.path), self.match

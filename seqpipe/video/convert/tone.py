@@ -7,10 +7,12 @@ HLG that of BT.2100-2 (table 5) with the OOTF of a display of 1000 cd/m²; SDR i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ...array import FloatArray
 from .mix import statistics
@@ -74,39 +76,45 @@ class ToneMap:
             values = np.rint(values * np.iinfo(output.dtype).max)
         out[...] = values.transpose(2, 0, 1) if output.layout == "FCHW" else values
 
-    def _linear(self, pixels: Plane) -> FloatArray:
+    def _linear(self, pixels: Plane) -> npt.NDArray[np.float32]:
         """Return light in units of 203 cd/m²; of SDR streams, in units of their white."""
         if self._code == 5:
-            return _table("gamma")[pixels]
+            return _at("gamma", pixels)
         if self._code == 3:
-            return _table("pq")[pixels] * np.float32(1 / _WHITE_NITS)
-        scene = _table("hlg")[pixels]
+            return _at("pq", pixels) * np.float32(1 / _WHITE_NITS)
+        scene = _at("hlg", pixels)
         return scene * (_PEAK_NITS / _WHITE_NITS * (scene @ _LUMA)[..., None] ** np.float32(0.2))
 
-    def _sdr(self, pixels: Plane) -> FloatArray:
+    def _sdr(self, pixels: Plane) -> npt.NDArray[np.float32]:
         """Return SDR signals of BT.709 by method A of BT.2446-1."""
         if self._code == 1:
-            signals = _table("pq root")[pixels]
+            signals = _at("pq root", pixels)
         else:
-            luma = (_table("hlg")[pixels] @ _LUMA)[..., None]
-            signals = _table("hlg root")[pixels] * luma ** np.float32(0.2 / _GAMMA)
+            luma = (_at("hlg", pixels) @ _LUMA)[..., None]
+            signals = _at("hlg root", pixels) * luma ** np.float32(0.2 / _GAMMA)
         luma = signals @ _LUMA
         level = np.rint(luma * _PEAK).astype(np.uint16)
-        mapped, gain = _table("luma")[level], _table("gain")[level]
+        mapped, gain = _at("luma", level), _at("gain", level)
         blue, red = (signals[..., 2] - luma) * gain, (signals[..., 0] - luma) * gain
         mapped -= np.maximum(red * np.float32(0.1 / 1.4746), 0)
         green = mapped - np.float32(0.0593 / 0.6780) * blue - np.float32(0.2627 / 0.6780) * red
         wide = np.stack([mapped + red, green, mapped + blue], -1)
-        light = _table("gamma")[np.rint(np.clip(wide, 0, 1) * _PEAK).astype(np.uint16)] @ _TO_BT709.T
-        return _table("root")[np.rint(np.sqrt(np.clip(light, 0, 1)) * _PEAK).astype(np.uint16)]
+        light = _at("gamma", np.rint(np.clip(wide, 0, 1) * _PEAK).astype(np.uint16)) @ _TO_BT709.T
+        return _at("root", np.rint(np.sqrt(np.clip(light, 0, 1)) * _PEAK).astype(np.uint16))
+
+
+def _at(name: str, signals: Plane) -> npt.NDArray[np.float32]:
+    """Return a table's values at signals of 16 bits."""
+    values: npt.NDArray[np.float32] = _table(name)[signals]
+    return values
 
 
 @cache
-def _table(name: str) -> Any:
+def _table(name: str) -> npt.NDArray[np.float32]:
     """Return a function of signals of 16 bits as float32; of "root", whose argument is a square root."""
     signal = np.arange(_PEAK + 1) / _PEAK
     with np.errstate(divide="ignore", invalid="ignore"):
-        values: FloatArray = {
+        tables: dict[str, Callable[[], FloatArray]] = {
             "gamma": lambda: signal**_GAMMA,
             "root": lambda: signal ** (2 / _GAMMA),
             "pq": lambda: _pq(signal),
@@ -115,8 +123,8 @@ def _table(name: str) -> Any:
             "hlg root": lambda: _hlg(signal) ** (1 / _GAMMA),
             "luma": lambda: _mapped(signal),
             "gain": lambda: np.concatenate([[0], _mapped(signal[1:]) / (1.1 * signal[1:])]),
-        }[name]()
-    result = values.astype(np.float32)
+        }
+        result = tables[name]().astype(np.float32)
     result.flags.writeable = False  # the cache shares it
     return result
 

@@ -19,7 +19,7 @@ from ...array import BoolArray, IntArray
 from ..source.blocks import Blocks
 from ..source.source import Source
 from .gate import ReadAt, Tables, UnusableTablesError, reading
-from .mp4 import Movie, SampleTable, Track, boxes_in, edits_of, number, samples_of
+from .mp4 import Movie, Mp4Track, SampleTable, boxes_in, edits_of, number, samples_of
 
 __all__ = ["read_fragments"]
 
@@ -87,7 +87,7 @@ class _Run:
     key: BoolArray
 
 
-def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
+def read_fragments(source: Source, movie: Movie, track: Mp4Track) -> Tables:
     """Return the tables of a track from ``moov`` and all fragments."""
     packets, declared = _Packets(), 0
     before, begin = edits_of(movie, track)
@@ -127,7 +127,7 @@ def read_fragments(source: Source, movie: Movie, track: Track) -> Tables:
     )
 
 
-def _defaults(movie: Movie, track: Track) -> tuple[int, int, int]:
+def _defaults(movie: Movie, track: Mp4Track) -> tuple[int, int, int]:
     """Return the default duration, size and flags of a track's packets."""
     defaults = [
         (number(box, 12), number(box, 16), number(box, 20))
@@ -255,7 +255,7 @@ def _moofs(read: ReadAt, at: int, end: int) -> Iterator[tuple[int, memoryview]]:
 def _fragment(
     moof_offset: int,
     moof: memoryview,
-    track: Track,
+    track: Mp4Track,
     default: tuple[int, int, int],
     shift: int,
     packets: _Packets,

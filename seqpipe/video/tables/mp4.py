@@ -25,8 +25,8 @@ __all__ = [
     "FIRST_BOXES",
     "InterpretedError",
     "Movie",
+    "Mp4Track",
     "SampleTable",
-    "Track",
     "as_interpreted",
     "boxes_in",
     "edits_of",
@@ -64,7 +64,7 @@ class InterpretedError(UnusableTablesError):
 
 
 @dataclass(frozen=True, eq=False)
-class Track:
+class Mp4Track:
     """Video track.
 
     Attributes:
@@ -105,7 +105,7 @@ class Movie:
     brand: bytes
     matrix: bytes
     ticks: int
-    tracks: tuple[Track, ...]
+    tracks: tuple[Mp4Track, ...]
     kinds: tuple[bytes, ...]
     cover: bool
     extends: memoryview
@@ -160,7 +160,7 @@ def read_movie(source: Source) -> Movie:
     )
 
 
-def read_tables(movie: Movie, track: Track) -> Tables:
+def read_tables(movie: Movie, track: Mp4Track) -> Tables:
     """Return the tables of a track."""
     samples = samples_of(track)
     dts, deltas, pts = samples.dts, samples.duration, samples.dts
@@ -192,7 +192,7 @@ def read_tables(movie: Movie, track: Track) -> Tables:
     )
 
 
-def samples_of(track: Track) -> SampleTable:
+def samples_of(track: Mp4Track) -> SampleTable:
     """Return the packets listed in ``moov``."""
     boxes = track.boxes
     if not track.ticks:
@@ -214,7 +214,7 @@ def samples_of(track: Track) -> SampleTable:
     )
 
 
-def as_interpreted(track: Track, entries: Entries) -> Tables:
+def as_interpreted(track: Mp4Track, entries: Entries) -> Tables:
     """Return the tables of a track by FFmpeg's index, with the composition offsets of the file's own tables.
 
     FFmpeg drops and shifts packets by the edit list, but keeps their composition offsets, to which it adds a constant
@@ -256,7 +256,7 @@ def as_interpreted(track: Track, entries: Entries) -> Tables:
     )
 
 
-def facts_key(movie: Movie, track: Track, tables: Tables, head: bytes) -> tuple[object, ...]:
+def facts_key(movie: Movie, track: Mp4Track, tables: Tables, head: bytes) -> tuple[object, ...]:
     """Return the values that determine the stream's properties; empty if these are not known."""
     entry = _without_rate(bytes(track.description))
     codec, box = _CONFIGURATIONS.get(entry[:4], ("", b""))
@@ -372,7 +372,7 @@ def _kind_of(trak: memoryview) -> bytes:
     return handler + bytes(_inside(trak, b"tkhd")[:4]) + form
 
 
-def _track(trak: memoryview) -> Track:
+def _track(trak: memoryview) -> Mp4Track:
     header, media = _inside(trak, b"tkhd"), _inside(trak, b"mdia")
     clock = _inside(media, b"mdhd")
     long = _is_long(clock)
@@ -391,7 +391,7 @@ def _track(trak: memoryview) -> Track:
     entry = descriptions[8:]
     if bytes(entry[4:8]) == b"encv":
         raise UnusableTablesError("it is encrypted")
-    return Track(
+    return Mp4Track(
         number=number(header, 20 if _is_long(header) else 12),
         header=header,
         description=entry[4 : max(8, number(entry, 0))],
@@ -402,7 +402,7 @@ def _track(trak: memoryview) -> Track:
     )
 
 
-def _groups(track: Track) -> bool:
+def _groups(track: Mp4Track) -> bool:
     """Return whether sample groups list further random access points."""
     kinds = {bytes(body[4:8]) for kind, body in track.boxes.items() if kind.startswith(b"sbgp")}
     return bool(kinds & {b"rap ", b"sync"})
@@ -500,7 +500,7 @@ def _keys(boxes: dict[bytes, memoryview], count: int) -> BoolArray:
     return key
 
 
-def edits_of(movie: Movie, track: Track) -> tuple[int, int]:
+def edits_of(movie: Movie, track: Mp4Track) -> tuple[int, int]:
     """Return the ticks that the edit list inserts before the first frame, and the media time at which it starts."""
     rows = _rows_of_edits(movie, track)
     if not rows:
@@ -509,7 +509,7 @@ def edits_of(movie: Movie, track: Track) -> tuple[int, int]:
     return before, rows[-1][1]  # rounded as FFmpeg does
 
 
-def _rows_of_edits(movie: Movie, track: Track) -> list[tuple[int, int]]:
+def _rows_of_edits(movie: Movie, track: Mp4Track) -> list[tuple[int, int]]:
     """Return (duration, media time) of the edits: at most an empty edit and one that shows the media."""
     edits = track.edits
     if not len(edits):
@@ -531,7 +531,7 @@ def _rows_of_edits(movie: Movie, track: Track) -> list[tuple[int, int]]:
     return rows
 
 
-def _edited(movie: Movie, track: Track, pts: IntArray) -> tuple[int, int]:
+def _edited(movie: Movie, track: Mp4Track, pts: IntArray) -> tuple[int, int]:
     """Return the ticks that edits insert before the first frame, and those that they subtract from all times."""
     rows = _rows_of_edits(movie, track)
     if not rows:
