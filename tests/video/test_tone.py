@@ -108,7 +108,7 @@ def test_what_has_no_transfer_function_is_refused(values):
 
 def test_light_of_a_hlg_film_is_that_of_zscale():
     path = shared_media() / "video/codec/hevc10_hlg_848x464.mkv"
-    chain = "zscale=t=linear:npl=1000:m=gbr:r=full,format=gbrpf32le"
+    chain = "zscale=t=linear:npl=1000:m=gbr:r=full:agamma=false,format=gbrpf32le"
     raw, words = said("-i", str(path), "-frames:v", "1", "-vf", chain, "-f", "rawvideo", "-")
     if not raw and "zscale" in words:
         pytest.skip("this ffmpeg has no zscale")
@@ -118,7 +118,7 @@ def test_light_of_a_hlg_film_is_that_of_zscale():
         light = video[0].numpy()
     middle = (expected > 0.01).all(-1)
     assert middle.mean() > 0.2
-    assert np.quantile(np.abs(light / expected - 1)[middle], 0.95) < 0.05
+    assert np.quantile(np.abs(light[middle] / expected[middle] - 1), 0.95) < 0.02
     with seqpipe.open(path, output=OutputSpec(transfer="sdr")) as video:
         shown = video[0].numpy().astype(float)
     with seqpipe.open(path) as video:
