@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import seqpipe
-from seqpipe.core.limits import DOWNLOAD_GIB, IMAGE_PIXELS, check_image_size
+from seqpipe.core.limits import DOWNLOAD_GIB, IMAGE_PIXELS, REQUESTS, check_image_size
 from seqpipe.errors import ParameterError, UnreadableSourceError
 from tests.support.datasets import clips
 from tests.support.media import ROOT, made
@@ -29,7 +29,7 @@ def png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize("limit", [IMAGE_PIXELS, DOWNLOAD_GIB], ids=lambda limit: limit.variable)
+@pytest.mark.parametrize("limit", [IMAGE_PIXELS, DOWNLOAD_GIB, REQUESTS], ids=lambda limit: limit.variable)
 def test_a_limit_is_set_by_its_variable(limit, monkeypatch):
     monkeypatch.delenv(limit.variable, raising=False)
     assert limit.value() == limit.default

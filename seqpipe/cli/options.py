@@ -293,12 +293,18 @@ def cache_dir(command: CommandT) -> CommandT:
 
 
 def register(command: CommandT) -> CommandT:
-    """Add ``--register``: the path of an existing register of indexes, or None."""
+    """Add ``--register``: the path or URL of an existing register of indexes, or None."""
     text = (
         "Register of indexes, written by seqpipe index --register, for videos without an index in the cache."
     )
-    kind = click.Path(exists=True, dir_okay=False)
-    return click.option("--register", type=kind, help=text)(command)
+    return click.option("--register", type=_RegisterType(dir_okay=False, exists=True), help=text)(command)
+
+
+class _RegisterType(click.Path):
+    """A path of a file that exists, or a URL."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if "://" in str(value) else super().convert(value, param, ctx)
 
 
 def _number(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Limits on memory and disk space: of untrusted input, by environment variables with defaults, and of the machine.
+"""Limits on memory, disk space and requests, by environment variables with defaults, and of the machine.
 
 The variables are read on each use, so a program may set ``os.environ`` at any time; child processes inherit them.
 """
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ..errors import ParameterError, UnreadableSourceError
 
-__all__ = ["DOWNLOAD_GIB", "IMAGE_PIXELS", "Limit", "check_image_size", "main_memory_bytes"]
+__all__ = ["DOWNLOAD_GIB", "IMAGE_PIXELS", "REQUESTS", "Limit", "check_image_size", "main_memory_bytes"]
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _ASSUMED_BYTES: Final = 16 << 30  # where the system does not report its memory
@@ -59,6 +59,12 @@ DOWNLOAD_GIB: Final = Limit(
     "GiB of a file that a server without byte ranges sends as a whole, into a temporary file",
 )
 """The default is 4 GiB for each file."""
+
+
+REQUESTS: Final = Limit(
+    "SEQPIPE_MAX_REQUESTS", 32, "requests to object storage and HTTP servers that a process has under way"
+)
+"""The default is 32; it is read once in a process."""
 
 
 def check_image_size(width: int, height: int, source: str) -> None:

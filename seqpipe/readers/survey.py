@@ -146,17 +146,22 @@ class VideoSurvey:
             paths = {}  # registers and the headers of cached indexes only hold facts of the best video stream
         register = Register(cache_directory(self.indexes.cache_dir), paths.values())
         registered = register.load()
-        shared = self._shared_facts(filter(None, map(register.stamp, paths.values())))
-        known = shared | registered
+        urls = set() if self.indexes.stream is not None else {name for name in names if name not in paths}
+        shared = self._shared_facts(filter(None, map(register.stamp, paths.values())), urls)
+        known = {name: facts for name, facts in shared.items() if name not in urls} | registered
         timed = {entry.name for entry in entries if self._by_time(entry.part)}
         unknown: list[tuple[str, bool]] = []
         for name in names:
             path = paths.get(name, "")
-            facts = known.get(path) or (self._cached_facts(name, register.stamp(path)) if path else None)
+            facts = (
+                known.get(path)
+                or shared.get(name)
+                or (self._cached_facts(name, register.stamp(path)) if path else None)
+            )
             if facts is None or (isinstance(facts, Facts) and name in timed and not facts.denominator):
                 unknown.append((name, name in timed))
                 continue
-            if isinstance(facts, Facts):
+            if path and isinstance(facts, Facts):
                 known[path] = facts
             yield name, facts, None
         for (name, _), (facts, times) in zip(unknown, engine.map(self._index_facts, unknown), strict=True):
@@ -181,13 +186,13 @@ class VideoSurvey:
             return error
         return None
 
-    def _shared_facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
+    def _shared_facts(self, stamps: Iterable[Stamp], urls: Iterable[str]) -> dict[str, Facts]:
         """Return the facts of the shared register, if there is one."""
         if self.indexes.register is None:
             return {}
         from ..video.index.shared import shared_register
 
-        return shared_register(self.indexes.register).facts(stamps)
+        return shared_register(self.indexes.register).facts(stamps, urls)
 
     def _cached_facts(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
         try:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
-from seqpipe.core.limits import DOWNLOAD_GIB
-from seqpipe.errors import ParameterError, SourceError
+from seqpipe.core.limits import DOWNLOAD_GIB, REQUESTS
+from seqpipe.errors import ParameterError, SourceError, SourceNotFoundError
 from seqpipe.video.index.open import open_index
 from seqpipe.video.reader import VideoReader
 from seqpipe.video.source import remote
@@ -20,6 +22,13 @@ from seqpipe.video.source.source import open_source
 from tests.support.media import MADE_DIR, made
 
 pytest.importorskip("aiohttp")
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Repeat failed requests at once."""
+    monkeypatch.setattr(remote, "_WAIT_S", 0.0)
+
 
 ITEMS = ("h264", "vp9")  # read by offsets, and through the demuxer
 
@@ -142,14 +151,69 @@ def test_a_source_without_ranges_is_read_once(serve):
         ("other range", r"bytes 5000-5063/\d+ were requested, the server sends bytes 0-63/"),
         ("unnamed", "the server sends an unnamed range"),
         ("grown", r"the server sends bytes 5000-5063/"),
-        ("cut", "cannot be read"),
-        ("gone", "the server answers 503"),
+        ("cut", r"cannot be read \(the connection broke: .*; 4 attempts\)"),
+        ("gone", "the server answers 503 Service Unavailable; 4 attempts"),
     ],
 )
 def test_an_answer_that_is_not_what_was_asked_for_is_an_error(serve, mode, said):
     source = open_source(serve(one_file("h264", mode), "v.mp4"))
     with pytest.raises(SourceError, match=f"^{re.escape(source.name)}: .*{said}"):
         source.read([(5000, 64)])
+
+
+def test_what_fails_for_the_moment_is_asked_for_again(serve, monkeypatch):
+    handler = one_file("h264", "ranges")
+    answers = iter(["gone", "cut", "ranges", "gone", "ranges"])
+    answer = handler._answer
+
+    def changing(self, *, body):
+        type(self).mode = next(answers)
+        answer(self, body=body)
+
+    url = serve(handler, "v.mp4")
+    source = open_source(url)
+    monkeypatch.setattr(handler, "_answer", changing)
+    assert source.read([(5000, 64)]) == [handler.data[5000:5064]]
+    assert len(handler.asked) == 3
+    assert open_source(url).size() == len(handler.data), "details, too"
+
+
+@pytest.mark.parametrize("status", [503, 404])
+def test_a_busy_server_is_not_taken_for_a_missing_file(serve, status):
+    class Refusing(_Quiet):
+        def do_HEAD(self):
+            self.send_error(status)
+
+        def do_GET(self):
+            self.send_error(status)
+
+    error, said = (
+        (SourceError, "cannot be reached.*503") if status == 503 else (SourceNotFoundError, "no such object")
+    )
+    with pytest.raises(error, match=said):
+        open_source(serve(Refusing, "v.mp4"))
+
+
+def test_requests_under_way_are_limited(serve, monkeypatch):
+    handler = type("_Large", (_Handler,), {"data": bytes(20 << 19), "asked": []})
+    answer, lock, now, most = handler._answer, threading.Lock(), [0], [0]
+
+    def counted(self, *, body):
+        with lock:
+            now[0] += body
+            most[0] = max(most[0], now[0])
+        time.sleep(0.005)
+        answer(self, body=body)
+        with lock:
+            now[0] -= body
+
+    monkeypatch.setattr(handler, "_answer", counted)
+    monkeypatch.setattr(remote, "_under_way", WeakKeyDictionary())
+    monkeypatch.setenv(REQUESTS.variable, "3")
+    source = open_source(serve(handler, "large"))
+    assert source.read([(at << 19, 8) for at in range(20)]) == [bytes(8)] * 20
+    assert len(handler.asked) == 20
+    assert 1 < most[0] <= 3
 
 
 @pytest.mark.parametrize("mode", ["If-Match", "ranges", "whole"])

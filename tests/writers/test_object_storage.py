@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import seqpipe
+from seqpipe import Clip
 from seqpipe.errors import OutputError, SourceError, SourceNotFoundError
+from seqpipe.video.index.shared import SharedRegister, stored_register
 from seqpipe.video.reader import VideoReader
 from seqpipe.video.source.source import open_source
 from seqpipe.writers.store import open_store
+from tests.support.command_line import run_command as run
 from tests.support.media import made
 
 pytestmark = pytest.mark.filterwarnings(
@@ -176,3 +179,79 @@ def test_s3_fetches_only_what_is_needed(videos, tmp_path, monkeypatch):
     with VideoReader(source, cache_dir=tmp_path) as reader:
         reader[3]
         assert 0 < sum(fetched) < source.size() / 2
+
+
+@pytest.fixture
+def asked(bucket, monkeypatch):
+    """The requests that are sent, as (method, object)."""
+    import s3fs
+
+    sent = []
+    call = s3fs.S3FileSystem._call_s3
+
+    async def counted(self, method, *given, **more):
+        sent.append((method, more.get("Key")))
+        return await call(self, method, *given, **more)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", counted)
+    return sent
+
+
+@pytest.fixture
+def registered(bucket, monkeypatch, tmp_path):
+    """URLs of three videos, and of their register, made by two jobs and joined."""
+    monkeypatch.setenv("SEQPIPE_CACHE_DIR", str(tmp_path / "cache"))
+    urls = [f"s3://out/reg/{name}.mp4" for name in "abc"]
+    for url in urls:
+        bucket.put_object(Bucket="out", Key=url.removeprefix("s3://out/"), Body=made("h264").read_bytes())
+    whole = "s3://out/reg/set.register"
+    for number in range(2):
+        run("index", *urls, "--shard", f"{number}/2", "--register", "s3://out/reg/part.register")
+    parts = [f"s3://out/reg/part-0000{number}-of-00002.register" for number in range(2)]
+    run("index", "--merge", *parts, "--register", whole)
+    return urls, whole
+
+
+def test_clips_of_registered_objects_are_one_request_each(registered, asked, monkeypatch, tmp_path):
+    urls, register = registered
+    expected = seqpipe.videos([str(made("h264"))] * 3, Clip(4, per_video=2), seed=3)
+    monkeypatch.setenv("SEQPIPE_CACHE_DIR", str(tmp_path / "of another machine"))
+    dataset = seqpipe.videos(urls, Clip(4, per_video=2), seed=3, decode=seqpipe.Decode(register=register))
+    assert asked == [("head_object", "reg/set.register"), ("get_object", "reg/set.register")]
+    asked.clear()
+    for index in range(6):
+        assert (dataset.sample(index)["image"].data == expected.sample(index)["image"].data).all()
+    assert asked == [("get_object", f"reg/{name}.mp4") for name in "aabbcc"], (
+        "no probe, and one range for a clip"
+    )
+
+
+def test_a_registered_object_that_was_replaced_is_named(registered, bucket):
+    urls, register = registered
+    dataset = seqpipe.videos(urls, Clip(4), decode=seqpipe.Decode(register=register))
+    bucket.put_object(Bucket="out", Key="reg/b.mp4", Body=bytes(made("h264").stat().st_size))
+    with pytest.raises(
+        SourceError, match=r"reg/b\.mp4: it was replaced after it was registered: .*Update the register"
+    ):
+        list(dataset.batch(4))
+
+
+def test_registers_that_are_stored_at_once_lose_nothing(registered, bucket, tmp_path):
+    urls, register = registered
+    bucket.put_object(Bucket="out", Key="reg/d.mp4", Body=made("vp9").read_bytes())
+    run("index", "s3://out/reg/d.mp4", "--register", tmp_path / "late")
+    with stored_register(register) as own:
+        bucket.delete_object(Bucket="out", Key="reg/set.register")
+        run("index", urls[2], "--register", register)  # another job is faster
+        own.add_from(str(tmp_path / "late"))
+    with SharedRegister(register) as after:
+        names = {row[0] for row in after._rows("SELECT path FROM files")}
+    assert names == {*urls, "s3://out/reg/d.mp4"}
+    run("index", made("h264"), "--register", register, code=2)
+    with (
+        pytest.raises(OutputError, match=r"memory://r: .*condition.*allowed: s3://"),
+        stored_register("memory://r"),
+    ):
+        pass
+    with pytest.raises(SourceNotFoundError, match=r"none\.register: no such object"):
+        seqpipe.videos(urls, Clip(4), decode=seqpipe.Decode(register="s3://out/none.register"))

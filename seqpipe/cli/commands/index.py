@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+from collections.abc import Sequence as Seq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +19,7 @@ from ..messages import Tally, say
 from ..shard import ShardNumbers, of_shard, path_of_shard, shard
 
 if TYPE_CHECKING:
+    from ...video.index.shared import SharedRegister
     from ...video.packet_index import PacketIndex
 
 __all__ = ["index"]
@@ -37,9 +39,9 @@ _Facts: TypeAlias = tuple[int, int, str]
 @shard
 @click.option(
     "--register",
-    type=click.Path(dir_okay=False),
     help="Also collect the indexes in this file, to share with others who have the videos: its paths are relative to "
-    "its folder. Datasets find it by themselves if it is named seqpipe.register and lies in their folder.",
+    "its folder. A URL such as s3://bucket/set.register is for videos of URLs. Datasets find it by themselves if it is "
+    "named seqpipe.register and lies in their folder.",
 )
 @click.option(
     "--merge",
@@ -72,7 +74,6 @@ def index(
     before names that begin with a dash.
     """
     from ...video.index.cache import cache_directory, check_writable
-    from ...video.index.shared import SharedRegister
     from ..indexing import attempted, for_each_index, is_indexed
 
     if register is not None and stream is not None:
@@ -83,11 +84,12 @@ def index(
         _merge(paths, register, as_json=as_json)
         return
     if register is not None:
-        register = str(path_of_shard(Path(register), shard))
+        folder, slash, name = register.rpartition("/")
+        register = f"{folder}{slash}{path_of_shard(Path(name), shard)}"
     volumes, items = split(of_shard(list(find_inputs(paths)), shard))
     tally = Tally("index", ("built", "fresh", "failed"), as_json=as_json)
     with contextlib.ExitStack() as closing:
-        shared = None if register is None else closing.enter_context(SharedRegister(register, add=True))
+        shared = None if register is None else closing.enter_context(_added_to(register, items))
         chosen: dict[str, Any] = {"whole": True, "verified": verify, "stream": stream, "register": shared}
         inputs = [item.path for item in items if isinstance(item, InputFile)]
         fresh = {path for path in inputs if is_indexed(path, cache_dir, **chosen)}
@@ -104,12 +106,10 @@ def index(
 
 def _merge(paths: tuple[str, ...], register: str | None, *, as_json: bool) -> None:
     """Add the entries of registers to another one."""
-    from ...video.index.shared import SharedRegister
-
     if register is None:
         raise ParameterError("merge=True needs a register to add to", allowed="--register FILE")
     added = 0
-    with SharedRegister(register, add=True) as shared:
+    with _added_to(register, ()) as shared:
         for path in paths:
             count = shared.add_from(path)
             added += count
@@ -118,6 +118,24 @@ def _merge(paths: tuple[str, ...], register: str | None, *, as_json: bool) -> No
     if as_json:
         click.echo(json.dumps({"type": "summary", "registers": len(paths), "added": added}))
     say(f"{added:,} entries of {len(paths):,} registers added to {printable(register)}.")
+
+
+def _added_to(
+    register: str, items: Seq[InputFile | SeqpipeError]
+) -> contextlib.AbstractContextManager[SharedRegister]:
+    """Return a context manager for a register, local or in object storage, that entries are added to."""
+    from ...video.index.shared import SharedRegister, stored_register
+
+    if "://" not in register:
+        return SharedRegister(register, add=True)
+    for item in items:
+        if isinstance(item, InputFile) and "://" not in item.path:
+            raise ParameterError(
+                "it is local, and a register in object storage is read by other machines",
+                source=item.path,
+                allowed="URLs, or a local register",
+            )
+    return stored_register(register)
 
 
 def _tell(source: str, result: _Facts | SeqpipeError, status: str, tally: Tally) -> None:

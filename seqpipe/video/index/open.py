@@ -102,7 +102,7 @@ def open_index(
         register: path of a register to use where the cache has no index, see :mod:`seqpipe.video.index.shared`; it
             holds indexes of best video streams only.
     """
-    source = open_source(origin, stream=stream)
+    source = _opened(origin, stream, register)
     stamp = source.stamp()
     if stamp is None:
         return _build(source, None, whole=whole, verified=verified)
@@ -116,6 +116,15 @@ def open_index(
     index = _build(source, kept, whole=whole, verified=verified)
     store_index(stamp, index, cache_dir=cache_dir)
     return index
+
+
+def _opened(origin: Origin, stream: int | None, register: str | None) -> Source:
+    """Open a source; the size and tag of an object are those of the register, if that has it."""
+    if register is None or stream is not None or not isinstance(origin, str) or "://" not in origin:
+        return open_source(origin, stream=stream)
+    from .shared import shared_register
+
+    return open_source(origin, known=shared_register(register).known(origin))
 
 
 def index_without_scan(
@@ -255,7 +264,7 @@ class Library:
             if key in self._videos:
                 self._videos.move_to_end(key)
                 return self._videos[key][1]
-        source = open_source(origin, stream=self._options.stream)
+        source = _opened(origin, self._options.stream, self._options.register)
         video = PlannedVideo(source, self._index(source))
         with self._lock:
             _, video = self._videos.setdefault(key, (origin, video))

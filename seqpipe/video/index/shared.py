@@ -18,8 +18,8 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final
@@ -33,11 +33,19 @@ from ...errors import BackendError, OutputError, SourceNotFoundError, Unreadable
 from ..packet_index import Facts, PacketIndex
 from ..source.source import Source, Stamp, digest_of_ends
 from .cache import INDEX_FORMAT, Damaged, pack, read_header, unpack
+from .register_objects import cached_copy, fetch_current, put_if_current
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["REGISTER_NAME", "Register", "SharedRegister", "find_register", "shared_register"]
+__all__ = [
+    "REGISTER_NAME",
+    "Register",
+    "SharedRegister",
+    "find_register",
+    "shared_register",
+    "stored_register",
+]
 
 _MAGIC = b"SEQREG\x00\x03"
 _PREFIX = struct.Struct("<8s20sI")
@@ -163,6 +171,7 @@ REGISTER_NAME: Final = "seqpipe.register"
 """Name of a register that readers find automatically in their ``file_root``."""
 
 _WAIT_S, _COMMIT_S = 60.0, 1.0
+_PUT_ATTEMPTS = 20
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, tag TEXT, ends BLOB, facts TEXT, "
     "checksum INTEGER, whole INTEGER, verified INTEGER)",
@@ -175,7 +184,10 @@ _open: dict[tuple[str, int], SharedRegister] = {}
 def find_register(
     register: str | os.PathLike[str] | None, file_root: str | os.PathLike[str] | None
 ) -> str | None:
-    """Return the path of a dataset's register: the given one, else :data:`REGISTER_NAME` in its folder if it exists."""
+    """Return a dataset's register: the given path or URL, else :data:`REGISTER_NAME` in its folder if it exists."""
+    if isinstance(register, str) and "://" in register:
+        shared_register(register)
+        return register
     if register is not None:
         path = os.path.abspath(check_path("register", register))  # noqa: PTH100  as sources do
         if not Path(path).is_file():
@@ -190,23 +202,27 @@ def find_register(
 
 
 def shared_register(path: str) -> SharedRegister:
-    """Return the register at a path for reading; each process opens it once."""
+    """Return the register at a path or URL for reading; each process opens it once."""
     # No lock, which a fork could leave held: a second register created concurrently is not opened yet, and is dropped.
-    return _open.setdefault((path, os.getpid()), SharedRegister(path))
+    key = path, os.getpid()
+    return _open.get(key) or _open.setdefault(key, SharedRegister(path))
 
 
 class SharedRegister(Closing):
     """Register that is read and, if requested, added to; thread-safe.
 
     Args:
-        path: path of the register.
-        add: whether entries will be added; the register is then created if it does not exist.
+        path: path or URL of the register; of the latter, a copy in the cache is read.
+        add: whether entries will be added; the register, then a local file, is created if it does not exist.
 
     Raises:
         OutputError: entries will be added, and the file cannot be written or is not a register.
+        SourceNotFoundError: there is no object of this URL.
     """
 
     def __init__(self, path: str, *, add: bool = False) -> None:
+        if "://" in path:
+            path = cached_copy(path)
         self.path = os.path.abspath(path)  # noqa: PTH100  as sources do
         self._folder = os.path.dirname(self.path)  # noqa: PTH120
         self._lock = threading.Lock()
@@ -225,14 +241,22 @@ class SharedRegister(Closing):
                 self._connection.close()
                 self._connection = None
 
-    def facts(self, stamps: Iterable[Stamp]) -> dict[str, Facts]:
-        """Return the facts of the contents with these stamps, by name."""
+    def known(self, url: str) -> tuple[int, str] | None:
+        """Return the size and ETag of an object; None if it is not registered, or was without an ETag."""
+        rows = self._rows("SELECT size, tag, facts, checksum FROM files WHERE path = ?", (url,))
+        if not rows or rows[0][3] != _checksum(url, *rows[0][:3]) or not _is_etag(rows[0][1]):
+            return None
+        size, tag = rows[0][:2]
+        return size, tag
+
+    def facts(self, stamps: Iterable[Stamp], urls: Container[str] = ()) -> dict[str, Facts]:
+        """Return facts by name: of the contents with these stamps, and of objects that readers compare by ETag."""
         wanted = {self._key(stamp[0]): stamp for stamp in stamps}
         result = {}
         for key, size, tag, facts, checksum in self._rows(
             "SELECT path, size, tag, facts, checksum FROM files"
         ):
-            stamp = wanted.get(key)
+            stamp = (key, size, tag) if key in urls and _is_etag(tag) else wanted.get(key)
             if (
                 stamp is not None
                 and (size, tag) == stamp[1:]
@@ -400,6 +424,54 @@ class SharedRegister(Closing):
     def _key(self, name: str) -> str:
         """Return the key of a file in the register."""
         return name if "://" in name else Path(os.path.relpath(name, self._folder)).as_posix()
+
+
+@contextmanager
+def stored_register(url: str) -> Iterator[SharedRegister]:
+    """Add to a register in object storage, or create it; it is stored at the end of the block.
+
+    Entries that others have stored meanwhile are kept.
+
+    Raises:
+        OutputError: it cannot be stored, or its store has no conditional requests.
+    """
+    import tempfile
+
+    from ...core.files.file_system import file_system
+
+    system, object_path = file_system(url)
+    if not hasattr(system, "call_s3"):
+        raise OutputError(
+            "a register is stored on a condition, which this protocol lacks",
+            source=url,
+            allowed="s3://",
+            advice="Write a local register, and copy it",
+        )
+    with tempfile.TemporaryDirectory(prefix="seqpipe-") as folder:
+        own, tag = Path(folder, "own"), fetch_current(url, Path(folder, "own"))
+        before = own.read_bytes() if tag else b""
+        with SharedRegister(str(own), add=True) as register:
+            yield register
+        if own.read_bytes() == before:
+            return
+        for attempt in range(_PUT_ATTEMPTS):
+            if put_if_current(system, object_path, own, tag, url):
+                return
+            newer = Path(folder, f"newer{attempt}")
+            tag = fetch_current(url, newer)
+            with SharedRegister(str(newer), add=True) as register:
+                register.add_from(str(own))
+            own = newer
+    raise OutputError(
+        f"the register was replaced by others {_PUT_ATTEMPTS} times while it was stored",
+        source=url,
+        advice="Give each job a register of its own, and join them: seqpipe index --merge",
+    )
+
+
+def _is_etag(tag: str) -> bool:
+    """Return whether a tag is an ETag of HTTP, on which requests can be conditional."""
+    return tag.startswith('"')
 
 
 def _checksum(*values: Any) -> int:

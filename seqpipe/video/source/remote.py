@@ -1,14 +1,22 @@
-"""Byte ranges of HTTP and S3 objects, read by several requests at a time."""
+"""Byte ranges of HTTP and S3 objects: several requests at a time up to a limit, and failed ones again."""
 
 from __future__ import annotations
 
 import bisect
 import re
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import asynccontextmanager
-from typing import Any, BinaryIO
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from weakref import WeakKeyDictionary
+
+from ...core.limits import REQUESTS
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = [
     "AnswerError",
@@ -17,9 +25,11 @@ __all__ = [
     "RefusedError",
     "http_download",
     "http_ranges",
+    "is_transient",
     "merge_ranges",
     "s3_ranges",
     "slice_ranges",
+    "waits_s",
 ]
 
 
@@ -69,12 +79,67 @@ class RefusedError(AnswerError):
     """The server denies access."""
 
 
+class _BusyError(AnswerError):
+    """The server did not give a complete response, which another attempt may give."""
+
+
 class ChangedError(Exception):
     """The object differs from the one that was opened."""
 
 
 class NoRangesError(Exception):
     """The server does not support byte ranges."""
+
+
+_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_ATTEMPTS: Final = 4
+_WAIT_S = 0.2
+
+_under_way: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+def waits_s() -> Iterator[float]:
+    """Yield the seconds to wait before each repetition: they double, and vary so that clients do not ask together."""
+    for attempt in range(_ATTEMPTS - 1):
+        yield _WAIT_S * 2**attempt * (0.5 + time.monotonic_ns() % 1000 / 1000)
+
+
+def is_transient(error: BaseException | None) -> bool:
+    """Return whether an HTTP error is one of a busy server."""
+    return getattr(error, "status", None) in _TRANSIENT
+
+
+async def _all_ranges(read: Callable[[Any], Awaitable[bytes]], runs: Seq[tuple[int, int]]) -> list[bytes]:
+    """Read ranges concurrently, with at most :data:`REQUESTS` requests of this process under way."""
+    import asyncio  # imported late: the import takes longer than opening a local file
+
+    loop = asyncio.get_running_loop()
+    limit = _under_way.setdefault(loop, asyncio.Semaphore(max(1, int(REQUESTS.value()))))
+    tasks = [asyncio.ensure_future(_persistent(read, run, limit)) for run in runs]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:  # those that an error of another one has left
+            task.cancel()
+
+
+async def _persistent(
+    read: Callable[[Any], Awaitable[bytes]], run: tuple[int, int], limit: asyncio.Semaphore
+) -> bytes:
+    """Read a range, and repeat what failed for the moment after a pause."""
+    import asyncio
+
+    if run[0] == run[1]:
+        return b""
+    waits = waits_s()
+    while True:
+        try:
+            async with limit:
+                return await read(run)
+        except _BusyError as error:
+            if (wait_s := next(waits, None)) is None:
+                raise _BusyError(f"{error}; {_ATTEMPTS} attempts") from error
+        await asyncio.sleep(wait_s)
 
 
 def http_ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int, etag: str | None) -> list[bytes]:
@@ -94,22 +159,20 @@ def http_download(fs: Any, url: str, file: BinaryIO, limit: float, etag: str | N
 
 
 async def _ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int, etag: str | None) -> list[bytes]:
-    import asyncio  # imported late: the import takes longer than opening a local file
-
     session = await fs.set_session()
-    return list(await asyncio.gather(*(_range(fs, session, url, run, size, etag) for run in runs)))
+    return await _all_ranges(partial(_range, fs, session, url, size, etag), runs)
 
 
-async def _range(fs: Any, session: Any, url: str, run: tuple[int, int], size: int, etag: str | None) -> bytes:
+async def _range(fs: Any, session: Any, url: str, size: int, etag: str | None, run: tuple[int, int]) -> bytes:
     begin, end = run
-    if begin == end:
-        return b""
     headers = {"Range": f"bytes={begin}-{end - 1}"}
     if etag is not None and not etag.startswith("W/"):  # If-Match never matches a weak one (RFC 9110, 13.1.1)
         headers["If-Match"] = etag
     async with _answer(fs, session, url, etag, headers) as answer:
         if answer.status == 200 and (begin, end) != (0, size):
             raise NoRangesError
+        if answer.status in _TRANSIENT:
+            raise _BusyError(f"the server answers {answer.status} {answer.reason}")
         if answer.status not in (200, 206):
             raise AnswerError(f"the server answers {answer.status} {answer.reason}")
         if answer.status == 206:
@@ -144,6 +207,8 @@ async def _answer(
     """Send a GET request and check that the response is the file's."""
     import asyncio
 
+    from aiohttp import ClientConnectionError, ClientPayloadError
+
     try:
         async with session.get(fs.encode_url(url), **_settings(fs, **headers)) as answer:
             now = answer.headers.get("ETag")
@@ -153,9 +218,11 @@ async def _answer(
                 raise RefusedError(f"the server answers {answer.status} {answer.reason}")
             yield answer
     except asyncio.TimeoutError as error:  # the base class of aiohttp's timeouts
-        raise AnswerError(
+        raise _BusyError(
             f"the server sent nothing for {_SILENCE_S} s, or did not answer within {_CONNECT_S} s"
         ) from error
+    except (ClientConnectionError, ClientPayloadError) as error:
+        raise _BusyError(f"the connection broke: {error}") from error
 
 
 def _settings(fs: Any, **headers: str) -> dict[str, Any]:
@@ -168,48 +235,31 @@ def _settings(fs: Any, **headers: str) -> dict[str, Any]:
     return settings
 
 
-_MOST_ATTEMPTS = 3
-
-
 def s3_ranges(fs: Any, path: str, runs: Seq[tuple[int, int]], etag: str) -> list[bytes]:
     """Read ranges of an object concurrently."""
     from fsspec.asyn import sync
 
-    parts: list[bytes] = sync(fs.loop, _object_ranges, fs, path, runs, etag)
+    parts: list[bytes] = sync(fs.loop, _all_ranges, partial(_object_range, fs, path, etag), runs)
     return parts
 
 
-async def _object_ranges(fs: Any, path: str, runs: Seq[tuple[int, int]], etag: str) -> list[bytes]:
-    import asyncio  # imported late, as in http_ranges
-
-    return list(await asyncio.gather(*(_object_range(fs, path, run, etag) for run in runs)))
-
-
-async def _object_range(fs: Any, path: str, run: tuple[int, int], etag: str) -> bytes:
+async def _object_range(fs: Any, path: str, etag: str, run: tuple[int, int]) -> bytes:
     begin, end = run
-    if begin == end:
-        return b""
     bucket, key, version = fs.split_path(path)
     which = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
-    data = b""
-    for retries in reversed(
-        range(_MOST_ATTEMPTS)
-    ):  # s3fs retries requests, but not incomplete response bodies
-        try:
-            answer = await fs._call_s3("get_object", Range=f"bytes={begin}-{end - 1}", IfMatch=etag, **which)
-        except OSError as error:
-            response = getattr(error.__cause__, "response", None) or {}
-            if response.get("Error", {}).get("Code") in ("PreconditionFailed", "412"):
-                raise ChangedError(f"its ETag is no longer {etag}") from error
-            raise
-        try:
-            data = await answer["Body"].read()
-        except Exception as error:  # aiohttp and botocore share no base class
-            if not retries:
-                raise OSError(f"the response is incomplete ({error})") from error
-            continue
-        finally:
-            answer["Body"].close()
-        if len(data) == end - begin:
-            break
+    try:  # s3fs repeats requests that fail, but not those whose body is incomplete
+        answer = await fs._call_s3("get_object", Range=f"bytes={begin}-{end - 1}", IfMatch=etag, **which)
+    except OSError as error:
+        response = getattr(error.__cause__, "response", None) or {}
+        if response.get("Error", {}).get("Code") in ("PreconditionFailed", "412"):
+            raise ChangedError(f"its ETag is no longer {etag}") from error
+        raise
+    try:
+        data: bytes = await answer["Body"].read()
+    except Exception as error:  # aiohttp and botocore share no base class
+        raise _BusyError(f"the response is incomplete ({error})") from error
+    finally:
+        answer["Body"].close()
+    if len(data) != end - begin:
+        raise _BusyError(f"bytes {begin} to {end - 1} were requested, {len(data)} bytes were received")
     return data

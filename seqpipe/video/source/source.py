@@ -38,9 +38,11 @@ from .remote import (
     RefusedError,
     http_download,
     http_ranges,
+    is_transient,
     merge_ranges,
     s3_ranges,
     slice_ranges,
+    waits_s,
 )
 
 __all__ = ["Origin", "Read", "Source", "Stamp", "digest_of_ends", "open_source"]
@@ -291,17 +293,27 @@ class _Remote(Source):
     """Object behind a URL, read by fsspec with concurrent range requests.
 
     Where an HTTP server does not support ranges, the file is downloaded once, to a temporary file.
+
+    Args:
+        url: the URL.
+        known: size and tag of the object, from a register. Where requests can be conditional, nothing is asked before
+            the first read, which raises if the object has another tag.
     """
 
     slow = True
     gap = _REMOTE_GAP_BYTES
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, known: tuple[int, str] | None = None) -> None:
         self.name = url
         self._lock = threading.Lock()
         self._sequential: Callable[[int, int], bytes] | None = None
         self._downloaded: Finalizer | None = None
-        details = self._connect()
+        self._open_file_system()
+        self._registered = known is not None and (self._over_s3 or self._over_http)
+        if known is not None and self._registered:
+            details: dict[str, Any] = {"size": known[0], "ETag": known[1]}
+        else:
+            details = self._details()
         self._tag = _tag_of(details)
         self._etag = None if details.get("ETag") is None else str(details["ETag"])
         self._checked_s = time.monotonic()
@@ -345,41 +357,53 @@ class _Remote(Source):
         self._sequential = fetch
         return fetch
 
-    def _connect(self) -> dict[str, Any]:
-        """Open the file system, and return its details of the object."""
-        url = self.name
+    def _open_file_system(self) -> None:
         try:
-            self._fs, self._path = file_system(url)
-            details: dict[str, Any] = self._fs.info(self._path)
+            self._fs, self._path = file_system(self.name)
         except BackendError:
             raise
-        except FileNotFoundError as error:
-            # fsspec takes a host that cannot be connected to for a missing file, also where asyncio starts no thread
-            reason = error.__cause__
-            if isinstance(reason, (OSError, RuntimeError)) and not isinstance(reason, FileNotFoundError):
-                raise _unreachable(reason, url) from error
-            raise SourceNotFoundError("no such object", source=url, advice="Check the URL") from error
         except Exception as error:
             # Storage packages have exceptions of their own, such as botocore's, with no common base class.
-            raise _unreachable(error, url) from error
+            raise _unreachable(error, self.name) from error
         protocols = {*_as_tuple(self._fs.protocol)}
         self._over_s3 = bool({"s3", "s3a"} & protocols) and hasattr(self._fs, "_call_s3")
         self._over_http = bool({"http", "https"} & protocols) and self._fs.async_impl
         self._process = os.getpid()
-        return details
+
+    def _details(self) -> dict[str, Any]:
+        """Return the file system's details of the object; a busy server is asked again."""
+        url, waits = self.name, waits_s()
+        while True:
+            try:
+                details: dict[str, Any] = self._fs.info(self._path)
+            except FileNotFoundError as error:
+                # fsspec takes a host that cannot be connected to, or is busy, for a missing file, also where asyncio
+                # starts no thread
+                reason = error.__cause__
+                if is_transient(reason) and (wait_s := next(waits, None)) is not None:
+                    time.sleep(wait_s)
+                    continue
+                failed = isinstance(reason, (OSError, RuntimeError)) or is_transient(reason)
+                if isinstance(reason, Exception) and failed and not isinstance(reason, FileNotFoundError):
+                    raise _unreachable(reason, url) from error
+                raise SourceNotFoundError("no such object", source=url, advice="Check the URL") from error
+            except Exception as error:
+                raise _unreachable(error, url) from error  # as above, no common base class
+            return details
 
     def _fetch(self, runs: Seq[tuple[int, int]]) -> list[bytes]:
         """Read the bytes of each (begin, end), and check that they are complete."""
         if self._process != os.getpid():  # fsspec's threads do not exist in a forked process
-            self._connect()
+            self._open_file_system()
         try:
             parts = self._parts(runs)
         except SeqpipeError:
             raise
         except ChangedError as error:
-            raise SourceError(
-                f"it was replaced while it was open: {error}", source=self.name, advice="Open it again"
-            ) from error
+            fact, advice = "it was replaced while it was open", "Open it again"
+            if self._registered:
+                fact, advice = "it was replaced after it was registered", "Update the register: seqpipe index"
+            raise SourceError(f"{fact}: {error}", source=self.name, advice=advice) from error
         except Exception as error:
             refused = isinstance(error, (PermissionError, RefusedError)) or "expired" in str(error).lower()
             advice = "The credentials may have expired: renew them, and open it again" if refused else None
@@ -493,7 +517,7 @@ def _text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def open_source(origin: Origin, *, stream: int | None = None) -> Source:
+def open_source(origin: Origin, *, stream: int | None = None, known: tuple[int, str] | None = None) -> Source:
     """Open the source given by a path, URL, bytes or file object.
 
     Args:
@@ -501,8 +525,9 @@ def open_source(origin: Origin, *, stream: int | None = None) -> Source:
             file object. Where an HTTP server does not support ranges, the file is downloaded to a temporary file of at
             most :data:`seqpipe.core.limits.DOWNLOAD_GIB`.
         stream: stream to decode, by its number in the container; None for the best video stream.
+        known: size and ETag of an object, which is then not asked for them.
     """
-    source = _open(origin)
+    source = _open(origin, known)
     source.stream = source.stream if stream is None else stream
     return source
 
@@ -517,7 +542,7 @@ def digest_of_ends(source: Source) -> bytes:
     return hashlib.sha1(b"".join(ends), usedforsecurity=False).digest()
 
 
-def _open(origin: Origin) -> Source:
+def _open(origin: Origin, known: tuple[int, str] | None) -> Source:
     if isinstance(origin, Source):
         return origin
     if isinstance(origin, (bytes, bytearray, memoryview)):
@@ -529,7 +554,7 @@ def _open(origin: Origin) -> Source:
         if not (_URL.match(name) and isinstance(origin, str)):
             return _LocalFile(name)
         scheme, _, rest = name.partition("://")
-        return _LocalFile(_local_path(rest)) if scheme == "file" else _Remote(name)
+        return _LocalFile(_local_path(rest)) if scheme == "file" else _Remote(name, known)
     if hasattr(origin, "read"):
         return _FileObject(origin)
     raise ParameterError(
