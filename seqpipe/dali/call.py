@@ -246,6 +246,12 @@ def native(
         op = constant_op
         if op is None:
             sampled = {name: _numbers(values[n], parameters[name].size) for name, n in positions.items()}
+            if image_layout(values[0]).startswith("FD"):  # the operator takes each volume of a sequence as a sample
+                frames = [shape[0] for shape in values[0].shapes()]
+                sampled = {
+                    name: np.repeat(numbers, frames, axis=0) if isinstance(numbers, np.ndarray) else numbers
+                    for name, numbers in sampled.items()
+                }
             op = cls(**constants, **sampled)
         if on_images:
             return _on_images(op, values[0], run, cast_to, apart=sizes_differ)

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from .. import ops
+from ..array import namespace
 from ..errors import ParameterError, user_line
 from ..ops import Run
 from ..random import stream
@@ -192,13 +193,15 @@ class DaliCall:
         inputs = len(self.inputs)
 
         def compute(values: list[Value], run: Run) -> Any:
-            rows = []
+            rows, framed = [], any(value.by_frame for value in values)
             for n in range(len(values[0]) if values else len(run.index)):
                 row = [value[n] for value in values]
-                more = dict(zip(self.settings, row[inputs:], strict=True))
-                if seed is not None:
-                    more["rng"] = stream(seed, self.row.name, run.epoch, int(run.index[n]))
-                rows.append(function(*row[:inputs], **more))
+                more = {} if seed is None else {"rng": stream(seed, self.row.name, run.epoch, int(run.index[n]))}
+
+                def one(row: list[Any], more: dict[str, Any] = more) -> Any:
+                    return function(*row[:inputs], **dict(zip(self.settings, row[inputs:], strict=True)), **more)
+
+                rows.append(_by_frame(one, row, values, inputs) if framed else one(row))
             if count:
                 return tuple(Value.of(column) for column in zip(*rows, strict=True))
             like = values[0] if inputs else Value(run.index)
@@ -275,6 +278,19 @@ def _text(value: Any) -> str:
         named = getattr(type(value), "__repr__", None) is not getattr(object, "__repr__", None)
         text = getattr(value, "__qualname__", repr(value if named else type(value)))
     return text if len(text) <= 200 else hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _by_frame(one: Callable[[list[Any]], Any], row: list[Any], values: list[Value], inputs: int) -> Any:
+    """Return the stacked results of a function of each frame; samples without frames are the same for all."""
+    framed = [v.by_frame or (n < inputs and v.layout.startswith("F")) for n, v in enumerate(values)]
+    counts = {len(part) for part, by_frame in zip(row, framed, strict=True) if by_frame}
+    if len(counts) > 1:
+        raise ParameterError(f"samples and arguments of {sorted(counts)} frames", allowed="as many in each")
+    parts = [
+        one([part[frame] if by_frame else part for part, by_frame in zip(row, framed, strict=True)])
+        for frame in range(counts.pop())
+    ]
+    return namespace(parts[0]).stack(parts)
 
 
 def image_layout(value: Value) -> str:

@@ -203,8 +203,8 @@ def _random_resized_crop(call: DaliCall) -> DataNode:
 )
 def _resize_crop_mirror(call: DaliCall) -> Any:
     """``fn.resize_crop_mirror``: ``mirror`` is 1 for left to right, 2 for top to bottom, 3 for both."""
-    if sides := window_sides(call):
-        call.args["crop"] = tuple(sides)
+    if (sides := window_sides(call)) is not None:
+        call.args["crop"] = tuple(sides) if isinstance(sides, list) else sides
     mirror = call.args.get("mirror")
     if isinstance(mirror, NativeNode) or mirror not in (2, 3):
         return _resize(call)

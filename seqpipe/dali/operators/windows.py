@@ -12,6 +12,7 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
+from ..call import stacked_nodes
 from ..data_node import DataNode, node_of, outputs_of
 from ..declared import IMAGE_LAYOUTS, DaliCall, operator
 from ..dtypes import converted
@@ -116,36 +117,38 @@ def crop_window(call: DaliCall, *, trims: bool = False) -> DataNode | None:
         raise call.wrong(f"rounding={rounding!r}", allowed="'round', 'truncate'")
     sides = window_sides(call)
     depth = call.take("crop_pos_z", 0.5)
-    fixed = not any(isinstance(one, NativeNode) for one in sides)
-    if not sides or (policy == "error" and rounding == "round" and fixed and len(sides) == 2):
-        if sides:
+    fixed = isinstance(sides, list) and not any(isinstance(one, NativeNode) for one in sides)
+    if sides is None or (policy == "error" and rounding == "round" and fixed and len(sides) == 2):
+        if sides is not None:
             call.args["crop"] = tuple(sides)
         return None
     kind = call.take("dtype") if call.row.name == "crop" else None
     cuts, pads = policy, policy == "pad"
     if trims and pads:
         cuts, fill = "trim_to_shape", 0
-    places = [depth, call.take("crop_pos_y", 0.5), call.take("crop_pos_x", 0.5)][-len(sides) :]
-    nodes = [node_of(one).cpu() for one in (*sides, *places)]
+    places = [depth, call.take("crop_pos_y", 0.5), call.take("crop_pos_x", 0.5)]
+    size = stacked_nodes(sides) if isinstance(sides, list) else sides.cpu()
     source = f"fn.{call.row.name}"
 
     def compute(values: list[Value], _: Run) -> tuple[Value, ...]:
-        value, letters = values[0], "DHW"[-len(sides) :]
-        layout = value.layout or {**IMAGE_LAYOUTS, 4: "DHWC" if len(sides) > 2 else "FHWC"}[value.ndim]
+        value, count = values[0], int(np.size(values[1][0]))
+        letters = "DHW"[-count:]
+        layout = value.layout or {**IMAGE_LAYOUTS, 4: "DHWC" if count > 2 else "FHWC"}[value.ndim]
         if "D" not in layout:  # three sides of sequences are frames, rows and columns
             letters = letters.replace("D", "F")
         if missing := [letter for letter in letters if letter not in layout]:
             raise ParameterError(
-                f"a window with {len(sides)} sides of samples of layout {layout!r}",
+                f"a window with {count} sides of samples of layout {layout!r}",
                 source=source,
                 allowed=f"samples with the axis {missing[0]}",
             )
         value, levels = value.with_data(value.data, layout), fill_levels(fill, value, source)
         parts, margins = [], np.zeros((len(value), 3, 2), np.int64)
         for n, part in enumerate(value):
-            numbers = [float(np.reshape(one[n], -1)[0]) for one in values[1:]]
+            extents = np.reshape(values[1][n], -1).tolist()
+            positions = [float(np.reshape(one[n], -1)[0]) for one in values[-count:]]
             starts, ends = [0] * part.ndim, list(part.shape)
-            for letter, extent, position in zip(letters, numbers, numbers[len(sides) :], strict=False):
+            for letter, extent, position in zip(letters, extents, positions, strict=True):
                 axis, side = layout.index(letter), int(extent)
                 free = position * (part.shape[axis] - side)
                 starts[axis] = math.trunc(free) if rounding == "truncate" else _rounded(free)
@@ -156,18 +159,19 @@ def crop_window(call: DaliCall, *, trims: bool = False) -> DataNode | None:
         return views(parts, layout, value.sources), Value(margins)
 
     summary = f"{sides if fixed else ''} {places} {cuts} {fill} {rounding} {kind}"
-    node = DataNode("window", [call.input(), *nodes], compute, device=call.input().device, summary=summary)
+    nodes = [call.input(), size, *(node_of(one).cpu() for one in places)]
+    node = DataNode("window", nodes, compute, device=call.input().device, summary=summary)
     window, margins = outputs_of(node, 2)
     call.inputs = [window]
     margins.device = "cpu"
     return margins
 
 
-def window_sides(call: DaliCall) -> list[Any]:
+def window_sides(call: DaliCall) -> Any:
     """Remove the sides of a window from the arguments: rows and columns, or slices, rows and columns.
 
     Returns:
-        The sides, numbers or nodes; an empty list for no window.
+        A list of the sides, numbers or nodes; a node of all sides; None for no window.
 
     Raises:
         ParameterError: some sides are missing.
@@ -175,11 +179,11 @@ def window_sides(call: DaliCall) -> list[Any]:
     whole = call.take("crop")
     sides = [call.take(f"crop_{letter}") for letter in "dhw"]
     if isinstance(whole, NativeNode):
-        return [whole[0], whole[1]]  # type: ignore[index]  # nodes have subscripts
+        return node_of(whole)
     if whole is not None:
         sides = list(whole) if np.ndim(whole) else [whole] * 2
     elif all(one is None for one in sides):
-        return []
+        return None
     elif sides[0] is None:
         del sides[0]
     if any(one is None for one in sides):

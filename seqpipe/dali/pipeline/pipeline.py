@@ -117,8 +117,8 @@ class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
         self._batch_size, self._num_threads = batch_size, num_threads
         self._device_id = {-1: 0, CPU_ONLY_DEVICE_ID: None}.get(device_id, device_id)  # type: ignore[arg-type]
         self._checkpoint = checkpoint
-        stated = seed if seed is not None and seed >= 0 else _seed_in(checkpoint)
-        self._seed, self._draws_seed = new_seed() if stated is None else stated, stated is None
+        stated = seed if seed is not None and seed >= 0 else None
+        self._seed, self._draws_seed = _seed_in(checkpoint) if stated is None else (stated, False)
         depth = prefetch_queue_depth
         depth = max(depth.values(), default=2) if isinstance(depth, dict) else depth
         self._prefetch_count = int(depth) if exec_pipelined and exec_async else 0
@@ -467,7 +467,7 @@ class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
     def state_dict(self) -> Mapping[str, Any]:
         """Return the position as plain values."""
         self.build()
-        return {**state_of(self.executor, self.fingerprint), "seed": self._seed}
+        return {**state_of(self.executor, self.fingerprint), "seed": self._seed, "drawn": self._draws_seed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state with exactly the batches that would have followed.
@@ -530,13 +530,14 @@ class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
             self._executor.close()
 
 
-def _seed_in(checkpoint: str | None) -> int | None:
-    """Return the seed in a checkpoint; None if it has none, or is not a checkpoint, of which ``build()`` tells."""
+def _seed_in(checkpoint: str | None) -> tuple[int, bool]:
+    """Return the seed in a checkpoint, and whether it was drawn; a new one if there is none, or no checkpoint."""
     try:
-        seed = parse_json(checkpoint or "{}").get("seed")
-    except (ValueError, AttributeError):
-        return None
-    return seed if isinstance(seed, int) and seed >= 0 else None
+        state = parse_json(checkpoint or "{}")
+        seed, drawn = state.get("seed"), state.get("drawn", False)
+    except (ValueError, AttributeError):  # build() tells
+        seed, drawn = None, True
+    return (seed, bool(drawn)) if isinstance(seed, int) and seed >= 0 else (new_seed(), True)
 
 
 def _in_memory(node: DataNode) -> DataNode:
