@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .segmentation.prepared import prepared
     from .sequence import Batch, Sequence
     from .sources.audio import AudioSpec
-    from .sources.cameras import Camera, Track, cameras
+    from .sources.cameras import Camera, Signal, cameras
     from .sources.feed import feed
     from .sources.items import items
     from .sources.lerobot import lerobot
@@ -94,11 +94,11 @@ __all__ = [
     "Segments",
     "SeqpipeError",
     "Sequence",
+    "Signal",
     "SourceError",
     "SourceNotFoundError",
     "Spread",
     "StateError",
-    "Track",
     "UnreadableSourceError",
     "VideoReader",
     "VideoScores",
@@ -156,7 +156,7 @@ _LAZY = {
     "Segments": "sources.takes",
     "Spread": "sources.takes",
     "Sequence": "sequence",
-    "Track": "sources.cameras",
+    "Signal": "sources.cameras",
     "VideoReader": "video.reader",
     "VideoScores": "dataset.views",
     "Whole": "sources.takes",
