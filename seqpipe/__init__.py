@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from . import flow, fn, ops, pipeline, readers, view, volume
     from .dataset.dataset import Dataset
+    from .dataset.packing import packed
     from .dataset.samples import Samples
     from .dataset.views import VideoScores
     from .ops import operator
@@ -119,6 +120,7 @@ __all__ = [
     "open",
     "operator",
     "ops",
+    "packed",
     "pipeline",
     "prepared",
     "readers",
@@ -173,6 +175,7 @@ _LAZY = {
     "listing": "readers.listing",
     "operator": "ops",
     "ops": "",
+    "packed": "dataset.packing",
     "pipeline": "",
     "prepared": "segmentation.prepared",
     "readers": "",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import seqpipe
 from data_scripts.frame_code import draw, read
-from seqpipe import Camera, Clip, ParameterError, SourceNotFoundError, Signal, UnreadableSourceError, ops
+from seqpipe import Camera, Clip, ParameterError, Signal, SourceNotFoundError, UnreadableSourceError, ops
 from seqpipe.sources.cameras import _Stream
 
 RATE = 10.0
