@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from . import flow, fn, ops, pipeline, readers, view, volume
     from .dataset.dataset import Dataset
+    from .dataset.packing import packed
     from .dataset.samples import Samples
     from .dataset.views import VideoScores
     from .ops import operator
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from .segmentation.prepared import prepared
     from .sequence import Batch, Sequence
     from .sources.audio import AudioSpec
-    from .sources.cameras import Camera, Track, cameras
+    from .sources.cameras import Camera, Signal, cameras
     from .sources.feed import feed
     from .sources.items import items
     from .sources.lerobot import lerobot
@@ -94,11 +95,11 @@ __all__ = [
     "Segments",
     "SeqpipeError",
     "Sequence",
+    "Signal",
     "SourceError",
     "SourceNotFoundError",
     "Spread",
     "StateError",
-    "Track",
     "UnreadableSourceError",
     "VideoReader",
     "VideoScores",
@@ -119,6 +120,7 @@ __all__ = [
     "open",
     "operator",
     "ops",
+    "packed",
     "pipeline",
     "prepared",
     "readers",
@@ -156,7 +158,7 @@ _LAZY = {
     "Segments": "sources.takes",
     "Spread": "sources.takes",
     "Sequence": "sequence",
-    "Track": "sources.cameras",
+    "Signal": "sources.cameras",
     "VideoReader": "video.reader",
     "VideoScores": "dataset.views",
     "Whole": "sources.takes",
@@ -173,6 +175,7 @@ _LAZY = {
     "listing": "readers.listing",
     "operator": "ops",
     "ops": "",
+    "packed": "dataset.packing",
     "pipeline": "",
     "prepared": "segmentation.prepared",
     "readers": "",

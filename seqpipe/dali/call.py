@@ -198,6 +198,17 @@ def _translated(row: Row, name: str, value: Any) -> tuple[str, Any]:
     return name, row.values.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
+def _of_volumes(sampled: dict[str, Any], value: Value) -> dict[str, Any]:
+    """Repeat values of samples that are sequences of volumes, each of which the operator takes as a sample."""
+    if not image_layout(value).startswith("FD"):
+        return sampled
+    frames = [shape[0] for shape in value.shapes()]
+    return {
+        name: np.repeat(numbers, frames, axis=0) if isinstance(numbers, np.ndarray) else numbers
+        for name, numbers in sampled.items()
+    }
+
+
 def native(
     call: DaliCall,
     to: str = "",
@@ -246,13 +257,7 @@ def native(
         op = constant_op
         if op is None:
             sampled = {name: _numbers(values[n], parameters[name].size) for name, n in positions.items()}
-            if image_layout(values[0]).startswith("FD"):  # the operator takes each volume of a sequence as a sample
-                frames = [shape[0] for shape in values[0].shapes()]
-                sampled = {
-                    name: np.repeat(numbers, frames, axis=0) if isinstance(numbers, np.ndarray) else numbers
-                    for name, numbers in sampled.items()
-                }
-            op = cls(**constants, **sampled)
+            op = cls(**constants, **_of_volumes(sampled, values[0]))
         if on_images:
             return _on_images(op, values[0], run, cast_to, apart=sizes_differ)
         return _on_lists(op, values[: len(call.inputs)], run)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..array import IntArray
-from ..errors import ParameterError
+from ..errors import ParameterError, warn_caller
 from ..ops import Chain, Crop, Resize
 from ..parts import Part
 from ..pipeline.fusion import Fuse
@@ -22,7 +22,7 @@ from .samples import spatial
 from .source import Heads, SampleSource
 from .stages import DatasetStage, OperatorStage
 
-__all__ = ["BucketedBatches", "FitStage", "buckets_of", "fitted"]
+__all__ = ["BucketedBatches", "FitStage", "buckets_of", "fitted", "shortened"]
 
 
 def buckets_of(bucket: Bucket, source: SampleSource, size: int) -> Buckets:
@@ -43,6 +43,28 @@ def buckets_of(bucket: Bucket, source: SampleSource, size: int) -> Buckets:
             allowed=f"({source.size}, 3), frames, height and width of at least 1",
         )
     return bucket.assigned(sizes, size)
+
+
+def shortened(source: SampleSource, bucket: Bucket, buckets: Buckets) -> SampleSource:
+    """Return a source whose samples keep the frames of their buckets.
+
+    Warns:
+        UserWarning: no sample goes to a bucket that was given.
+    """
+    if idle := bucket.unused(buckets):
+        warn_caller(f"no sample goes to the bucket of {', '.join(idle)}")
+    if buckets.kept is None:
+        return source
+    own: Any = getattr(source, "shortened", None)
+    if own is None:
+        raise ParameterError(
+            f"{source.name} cannot leave out the last frames of samples",
+            source="Bucket",
+            allowed="frames=… of videos and folders of frames",
+            advice="Shorten them by .apply()",
+        )
+    result: SampleSource = own(buckets.kept)
+    return result
 
 
 def _fitting(height: int, width: int) -> tuple[Any, ...]:
@@ -112,7 +134,7 @@ class _BucketSteps(BatchSteps):
         (number,) = self.share.indices(np.array([first])).tolist()
         members = self.plan.batch(number)
         bucket = int(self.buckets.numbers[members[0]])
-        missing = int(self.buckets.capacities[bucket]) - len(members)
+        missing = 0 if self.buckets.pack else int(self.buckets.capacities[bucket]) - len(members)
         if self.last == "pad":
             return np.append(members, np.repeat(members[-1], missing))
         if self.last == "fill":
@@ -139,15 +161,20 @@ class BucketedBatches(Dealt):
         if plan is None:
             share = self.order.share(epoch)
             plan = bucketed(share.indices(np.arange(len(share))), self.buckets, drop=self.last == "drop")
+            if self.order.shuffle:
+                places = self._batches_of(plan).share(epoch).indices(np.arange(len(plan)))
+                plan = plan.in_runs(places, self.buckets)
             self._plans = {epoch: plan}
         return plan
+
+    def _batches_of(self, plan: BucketPlan) -> SampleOrder:
+        """Return the order of batches, which is one of its own, so that incomplete ones are spread over the ranks."""
+        return SampleOrder(size=len(plan), seed=self.order.seed, shuffle=self.order.shuffle)
 
     def steps(self, epoch: int) -> BatchSteps:
         """See :class:`Dealt`."""
         plan = self._plan_of(epoch)
-        # batches are dealt in an order of their own, so that incomplete ones are spread over the ranks
-        order = SampleOrder(size=len(plan), seed=self.order.seed, shuffle=self.order.shuffle)
-        share: Share = order.share(
+        share: Share = self._batches_of(plan).share(
             epoch, self.rank, self.world, done=self.done, even=self.even, stick=self.stick
         )
         return _BucketSteps(share, 1, self.last, plan=plan, buckets=self.buckets)

@@ -20,6 +20,7 @@ from ..sampling.buckets import Bucket
 from ..sampling.params import EPOCH, check_shard
 from ..video.device import parse_device
 from .arrays import ArrayBatches, PixelLayout, check_pixel_layout, jax_array, numpy_array
+from .bucketing import shortened
 from .by_index import sample_at, samples_at
 from .calls import PROCESSES, CallPool, check_pickles
 from .dealt import LAST, Last
@@ -138,7 +139,7 @@ class Dataset(Definition):
             ragged: samples of different shapes: a "list", or "pad" to one size with a part ``mask``.
             bucket: plans batches of samples of one shape, or of a budget of tokens, before anything is decoded. The
                 policy ``last`` then applies to the last batch of each bucket, and states count batches.
-                ``ds.buckets.report()`` tells how full they are.
+                ``ds.buckets.report()`` tells how full they are, and what is padded and cropped.
 
         Raises:
             ParameterError: an argument is out of bounds, :meth:`batch` was called before, or the sizes of samples are
@@ -158,8 +159,13 @@ class Dataset(Definition):
         )
         if bucket is not None and hasattr(self.source, "dealt"):
             raise self._wrong("bucket= of a feed", advice="Its samples are not known beforehand; use items()")
-        assert bucket is None or result.buckets is not None  # raises now, not at the first batch
-        return result
+        if bucket is None:
+            return result
+        if bucket.pack and last != "partial":
+            raise self._wrong(f"last={last!r} of packed samples", allowed="'partial'")
+        buckets = result.buckets  # raises now, not at the first batch
+        assert buckets is not None
+        return result._replaced(source=shortened(self.source, bucket, buckets))
 
     @refuses_unknown(
         "Dataset.shard",

@@ -37,7 +37,7 @@ class Loss:
         fate: the whole video or volume was left out because it is unreadable, too short or too still; or samples of it
             were raised as errors, left out, or substituted by others; or a patch was cut anywhere because the volume
             has no voxel of the class that it should be cut around; or labels that are stored as floats close to whole
-            numbers were rounded; or a camera or track has nothing at instants of its recording.
+            numbers were rounded; or a camera or signal has nothing at instants of its recording.
         reason: the error's text, of the first sample.
         frames: requested frames that cannot be decoded, ascending.
         times: number of samples; 1 for a whole video.

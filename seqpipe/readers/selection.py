@@ -121,6 +121,7 @@ class Selection:
         by_time: whether the sampler needs timestamps.
         repeats: number of times that each sample of the catalog occurs, with different indices and the same frames.
         motion: source of the motion of frames; None if the sampler does not need it.
+        kept: number of first frames that each sample keeps; None for all.
     """
 
     catalog: Catalog
@@ -130,6 +131,7 @@ class Selection:
     by_time: bool
     repeats: int = 1
     motion: FrameMotion | None = None
+    kept: IntArray | None = None
 
     @property
     def total(self) -> int:
@@ -163,9 +165,9 @@ class Selection:
                 advice="The file may have been replaced: create the dataset again",
             ) from error
         fields = catalog.fields[video] if catalog.fields else {}
-        return SampleRequest(
-            index, video, name, label, clip.frames, clip.padding, catalog.shape_of(video), fields
-        )
+        kept = slice(None if self.kept is None else int(self.kept[index]))
+        shape = catalog.shape_of(video)
+        return SampleRequest(index, video, name, label, clip.frames[kept], clip.padding[kept], shape, fields)
 
     def unknown(self, index: int) -> SampleRequest:
         """Return a sample without frames, for a video whose timestamps or motion cannot be read any more."""
@@ -182,7 +184,8 @@ class Selection:
         """Return the total number of pixel values of samples."""
         catalog, videos = self.catalog, self.videos_of(indices)
         values = np.array([math.prod(shape) for shape in catalog.shapes], dtype=np.int64)
-        return int((catalog.lengths[videos] * values[catalog.shape[videos]]).sum())
+        lengths = catalog.lengths[videos] if self.kept is None else self.kept[indices]
+        return int((lengths * values[catalog.shape[videos]]).sum())
 
     def _video(self, index: int) -> tuple[int, str, Any]:
         """Return position, name and label of a sample's video."""

@@ -7,7 +7,7 @@ files; a shared register; the header of the cached index; the index, which is bu
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
@@ -186,7 +186,7 @@ class VideoSurvey:
             return error
         return None
 
-    def _shared_facts(self, stamps: Iterable[Stamp], urls: Iterable[str]) -> dict[str, Facts]:
+    def _shared_facts(self, stamps: Iterable[Stamp], urls: Container[str]) -> dict[str, Facts]:
         """Return the facts of the shared register, if there is one."""
         if self.indexes.register is None:
             return {}

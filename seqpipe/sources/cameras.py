@@ -34,7 +34,7 @@ from .options import Decode
 from .recordings import OUTSIDE, CameraFrames, RecordingSource
 from .takes import Clip, in_words_of
 
-__all__ = ["Camera", "Match", "OnMissing", "Track", "cameras"]
+__all__ = ["Camera", "Match", "OnMissing", "Signal", "cameras"]
 
 Match: TypeAlias = Literal["nearest", "previous", "linear"]
 """What belongs to an instant: the nearest frame or value; the newest one that is not later; or, for values alone, what
@@ -85,7 +85,7 @@ class Camera:
 
 @refuses_unknown_fields()
 @dataclass(frozen=True, eq=False)
-class Track:
+class Signal:
     """Values that were measured at times of their own, such as poses, speeds or joint angles.
 
     Attributes:
@@ -101,7 +101,7 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class _Stream:
-    """A camera or track of a recording, before it is matched to instants.
+    """A camera or signal of a recording, before it is matched to instants.
 
     Attributes:
         name: its name.
@@ -109,7 +109,7 @@ class _Stream:
         clock: time of each frame or value in seconds, ascending.
         match: what belongs to an instant.
         tolerance_s: largest distance from it.
-        shape: shape of an output frame; empty for tracks.
+        shape: shape of an output frame; empty for signals.
     """
 
     name: str
@@ -167,22 +167,22 @@ def cameras(
 ) -> Dataset:
     """Return samples of several cameras at the instants of one clock.
 
-    drive = {"front": Camera("CAM_FRONT"), "left": Camera("CAM_LEFT"), "speed": Track(times_s, speeds)}
+    drive = {"front": Camera("CAM_FRONT"), "left": Camera("CAM_LEFT"), "speed": Signal(times_s, speeds)}
     ds = seqpipe.cameras([drive, …], Clip(8, step=4), clock=10.0, on_missing="mark", shuffle=True).batch(4)
 
-    The parts of a sample are, for each camera, its frames (F, H, W, C); for each track, the values (F, …);
+    The parts of a sample are, for each camera, its frames (F, H, W, C); for each signal, the values (F, …);
     ``timestamp`` (F,), the instants in seconds; ``recording``, the position of the recording; and with
     ``on_missing="mark"`` ``<name>_is_missing`` (F,). All cameras of a batch are decoded together. Operators of
     :meth:`Dataset.map` draw once for all cameras, which then have one size.
 
     Args:
-        recordings: a mapping from names to cameras (a path or a :class:`Camera`) and :class:`Track` values, or a list
+        recordings: a mapping from names to cameras (a path or a :class:`Camera`) and :class:`Signal` values, or a list
             of such mappings, all with the same names.
         take: instants of a sample: a :class:`Clip` with ``length``, ``stride`` and ``step`` in instants, or a length.
         clock: the camera whose frames are the instants, by default the first; or a rate in Hz, from the first
             camera's first frame to its last.
         match: frame of a camera at an instant: "nearest", or "previous", the newest one that is not later.
-        tolerance_s: largest distance in seconds of a frame or value from its instant, for linear tracks of the nearer
+        tolerance_s: largest distance in seconds of a frame or value from its instant, for linear signals of the nearer
             value; by default 0.75 times the median distance between two frames or values, for "previous" 1.25 times.
         on_missing: policy for instants without a frame or value within the tolerance: "raise", "skip" leaves out
             samples that have one, "mark" fills it with zeros. :meth:`Dataset.report` names them.
@@ -195,7 +195,7 @@ def cameras(
 
     Raises:
         ParameterError: an argument is out of bounds, names differ between recordings, or no sample remains.
-        UnreadableSourceError: ``on_missing`` is "raise", and a camera or track has nothing at an instant.
+        UnreadableSourceError: ``on_missing`` is "raise", and a camera or signal has nothing at an instant.
         SourceError: a video or folder cannot be opened.
     """
     given, taken = _checked(recordings), _checked_take(take)
@@ -203,12 +203,12 @@ def cameras(
     spec = check_output(OutputSpec() if output is None else output)
     matched, policy = MATCH.check(match), ON_MISSING.check(on_missing)
     if matched == "linear":
-        raise _wrong("match='linear' is for tracks", "'nearest' or 'previous'")
+        raise _wrong("match='linear' is for signals", "'nearest' or 'previous'")
     register = find_register(chosen.register, None)
     indexes = IndexOptions(chosen.cache_dir, STREAM.check(chosen.stream), register)
     threads, files = THREADS.check(chosen.threads), FrameFiles()
-    paths = {name: one.path for name, one in given[0].items() if isinstance(one, Camera)}
-    names, folders = list(paths), {name for name, path in paths.items() if Path(path).is_dir()}
+    own = {name: one for name, one in given[0].items() if isinstance(one, Camera)}
+    names, folders = list(own), {name for name, one in own.items() if Path(one.path).is_dir()}
     if folders and place.kind != "cpu":
         raise _wrong(
             f"camera {min(folders)!r} is a folder of images, and device={device!r}",
@@ -250,7 +250,7 @@ def cameras(
 
 @dataclass(frozen=True, eq=False)
 class _Survey:
-    """Finds the clocks of cameras and tracks."""
+    """Finds the clocks of cameras and signals."""
 
     output: OutputSpec
     indexes: IndexOptions
@@ -258,11 +258,11 @@ class _Survey:
     match: Match
     tolerance_s: float | None
 
-    def stream(self, given: tuple[str, Camera | Track, bool]) -> _Stream:
-        """Return a camera or track with its clock."""
+    def stream(self, given: tuple[str, Camera | Signal, bool]) -> _Stream:
+        """Return a camera or signal with its clock."""
         name, one, is_folder = given
         shape: tuple[int, ...] = ()
-        if isinstance(one, Track):
+        if isinstance(one, Signal):
             source, match = name, one.match
             clock = _ascending(one.times_s, len(one.values), name)
         else:
@@ -304,10 +304,10 @@ class _Rows:
     """The instants of a recording, with the frame or value of each stream.
 
     Attributes:
-        streams: cameras and tracks by name.
+        streams: cameras and signals by name.
         instants: their times in seconds.
         numbers: for each stream, the frame or value of each instant; OUTSIDE for none.
-        columns: values of the tracks, and which frames and values are missing.
+        columns: values of the signals, and which frames and values are missing.
     """
 
     streams: Mapping[str, _Stream]
@@ -320,7 +320,7 @@ class _Rows:
         cls,
         recording: int,
         streams: Mapping[str, _Stream],
-        given: Mapping[str, Camera | Track],
+        given: Mapping[str, Camera | Signal],
         instants: FloatArray,
         policy: OnMissing,
         book: ReportBook,
@@ -339,7 +339,7 @@ class _Rows:
                 if policy == "raise":
                     raise error
                 book.note(error.source or name, "instants without a frame", error)
-            if isinstance(one, Track):
+            if isinstance(one, Signal):
                 columns[name] = _values(one, streams[name].clock, instants, numbers[name])
             if policy == "mark":
                 columns[f"{name}_is_missing"] = misses
@@ -359,11 +359,11 @@ def _instants(streams: Mapping[str, _Stream], cameras: list[str], clock: Any) ->
     return times
 
 
-def _values(track: Track, clock: FloatArray, instants: FloatArray, numbers: IntArray) -> npt.NDArray[Any]:
-    """Return the value of a track at each instant; zeros where there is none."""
-    values = np.asarray(track.values)
+def _values(signal: Signal, clock: FloatArray, instants: FloatArray, numbers: IntArray) -> npt.NDArray[Any]:
+    """Return the value of a signal at each instant; zeros where there is none."""
+    values = np.asarray(signal.values)
     found = values[np.maximum(numbers, 0)]
-    if track.match == "linear":
+    if signal.match == "linear":
         flat = values.reshape(len(values), -1).astype(np.float64)
         lines = [np.interp(instants, clock, column) for column in flat.T]
         found = np.stack(lines, axis=1).reshape(len(instants), *values.shape[1:]).astype(np.float32)
@@ -423,17 +423,17 @@ def _ascending(times: Any, count: int, name: str, source: str | None = None) -> 
     return clock
 
 
-def _checked(recordings: Any) -> list[dict[str, Camera | Track]]:
-    """Return recordings as mappings from names to cameras and tracks."""
+def _checked(recordings: Any) -> list[dict[str, Camera | Signal]]:
+    """Return recordings as mappings from names to cameras and signals."""
     given = [recordings] if isinstance(recordings, Mapping) else recordings
     if not isinstance(given, Seq) or isinstance(given, str) or not given:
         raise _wrong(
             f"recordings is {described_type(recordings)}", "a mapping of cameras, or a list of these"
         )
-    checked: list[dict[str, Camera | Track]] = []
+    checked: list[dict[str, Camera | Signal]] = []
     for number, recording in enumerate(given):
         if not isinstance(recording, Mapping) or not recording:
-            raise _wrong(f"recording {number} is {described_type(recording)}", "names → cameras and tracks")
+            raise _wrong(f"recording {number} is {described_type(recording)}", "names → cameras and signals")
         if recording.keys() != given[0].keys():
             raise _wrong(
                 f"recording {number} has {', '.join(recording)}", f"as the first: {', '.join(given[0])}"
@@ -447,17 +447,17 @@ def _checked(recordings: Any) -> list[dict[str, Camera | Track]]:
         ]
         if kinds != first:
             raise _wrong(
-                f"recording {number} mixes videos, folders and tracks differently from the first", "one kind"
+                f"recording {number} mixes videos, folders and signals differently from the first", "one kind"
             )
     if not any(isinstance(one, Camera) for one in checked[0].values()):
         raise _wrong("there is no camera", "one camera or more")
     return checked
 
 
-def _stream_of(name: str, one: Any) -> Camera | Track:
+def _stream_of(name: str, one: Any) -> Camera | Signal:
     if name in ("timestamp", "recording", "index"):
         raise _wrong(f"the name {name!r} is taken", "another name")
-    if isinstance(one, Track):
+    if isinstance(one, Signal):
         MATCH.check(one.match)
         return replace(one, values=np.asarray(one.values))
     camera = one if isinstance(one, Camera) else Camera(one)

@@ -138,6 +138,11 @@ class ClipSource:
         shapes = np.array(catalog.shapes, np.int64)[:, [letters.index("H"), letters.index("W")]]
         return np.column_stack([catalog.lengths[videos], shapes[catalog.shape[videos]]])
 
+    def shortened(self, kept: IntArray) -> ClipSource:
+        """Return the source of samples that keep their first frames, as many as given for each."""
+        selection = replace(self._selection, kept=kept)
+        return replace(self, fetcher=replace(self.fetcher, selection=selection))
+
     @property
     def facts(self) -> Mapping[str, object]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""

@@ -94,6 +94,79 @@ def test_videos_of_different_lengths_share_no_batch():
     assert _indices(batches) == list(range(dataset.size))
 
 
+def test_samples_keep_the_first_frames_of_their_bucket_and_no_more_are_decoded():
+    whole = seqpipe.videos(parts_of(), seqpipe.Whole(), shuffle=True)
+    lengths = [len(whole.sample(n)["frames"]) for n in range(whole.size)]
+    counts = min(lengths), max(lengths) - 1
+    with whole.batch(2, bucket=Bucket(frames=counts)) as dataset:
+        batches = list(dataset)
+        assert _indices(batches) == list(range(whole.size))
+        for batch in batches:
+            for n, frames in zip(batch.index.tolist(), batch["frames"], strict=True):
+                kept = max(count for count in counts if count <= lengths[n])
+                assert np.array_equal(frames, whole.sample(n)["frames"][:kept])
+                assert batch["image"].shape[1] == kept
+        state = batches[0].state
+        assert [gist(one) for one in dataset.resume(state)] == [gist(one) for one in batches[1:]]
+
+
+def test_packed_batches_become_one_sequence_of_tokens():
+    dataset = seqpipe.videos(listed(), Clip(4, step=3), shuffle=True, seed=4)
+    dataset = dataset.batch(9, bucket=Bucket(token_budget=256, token=(2, 16, 16), pack=True))
+    batches = list(dataset.epoch(1))
+    assert _indices(batches) == list(range(dataset.size))
+    assert any(isinstance(batch["image"].stacked, type(None)) for batch in batches)  # of several shapes
+    for batch in batches:
+        one = seqpipe.packed(batch["image"], (2, 16, 16), budget=256)
+        assert one.tokens.shape == (256, 2 * 16 * 16 * 3)
+        assert one.mask.sum() == one.lengths.sum() == one.bounds[-1] == one.grid.prod(axis=1).sum()
+        assert not one.tokens[~one.mask].any()
+        clips = list(batch["image"])
+        for at in (0, int(one.bounds[-1]) - 1):
+            t, row, column = one.positions[at]
+            clip = clips[one.sample[at]].numpy()
+            cut = clip[2 * t : 2 * t + 2, 16 * row : 16 * row + 16, 16 * column : 16 * column + 16]
+            assert np.array_equal(one.tokens[at], cut.reshape(-1))
+    rest = list(dataset.resume(batches[0].state))
+    assert [gist(one) for one in rest] == [gist(one) for one in batches[1:]]
+
+
+def test_images_and_clips_alternate_in_a_packed_sequence():
+    rng = np.random.default_rng(0)
+    image, clip = rng.integers(0, 256, (32, 16, 3), np.uint8), rng.integers(0, 256, (3, 16, 16, 3), np.uint8)
+    one = seqpipe.packed([image, clip, image], (2, 16, 16))
+    assert one.grid.tolist() == [[1, 2, 1], [2, 1, 1], [1, 2, 1]]
+    assert one.bounds.tolist() == [0, 2, 4, 6]
+    assert np.array_equal(one.tokens[3].reshape(2, 16, 16, 3), clip[[2, 2]])  # the last frame is repeated
+    assert np.array_equal(one.tokens[1].reshape(2, 16, 16, 3), image[None, 16:].repeat(2, axis=0))
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        (
+            [np.zeros((20, 16, 3), np.uint8)],
+            "image 0 has 20×16 pixels; allowed: multiples of the token's 16×16",
+        ),
+        (
+            [np.zeros((16, 16, 3), np.uint8), np.zeros((16, 16, 1), np.uint8)],
+            "with 1 channels, uint8 with 3 chan",
+        ),
+        ([np.zeros((64, 64, 3), np.uint8)], "16 tokens; allowed: at most budget=8"),
+        ([np.zeros(4)], "image 0 has the layout C; allowed: FHWC or HWC"),
+        ("clip.mp4", "images is a str; allowed: a batch"),
+    ],
+)
+def test_images_that_cannot_be_packed_are_named(images, said):
+    with pytest.raises(ParameterError, match=said):
+        seqpipe.packed(images, (2, 16, 16), budget=8)
+
+
+def test_a_bucket_without_samples_is_named():
+    with pytest.warns(UserWarning, match="no sample goes to the bucket of 32×512"):
+        _clips(bucket=Bucket(shapes=[*SHAPES, (32, 512)]))
+
+
 def test_items_tell_their_sizes_and_are_resized():
     rng = np.random.default_rng(0)
     sides = [(40, 60), (60, 40), (48, 48)] * 3
@@ -121,6 +194,16 @@ def test_items_tell_their_sizes_and_are_resized():
             "bucket= of a feed",
         ),
         (lambda: _clips(bucket=(32, 32)), r"bucket is a tuple; allowed: seqpipe.Bucket\(…\)"),
+        (
+            lambda: _clips(bucket=Bucket(pack=True, token_budget=999), last="pad"),
+            "last='pad' of packed samples; allowed: 'partial'",
+        ),
+        (
+            lambda: seqpipe.items([np.zeros((4, 4, 3), np.uint8)]).batch(
+                2, bucket=Bucket(frames=1, sizes=[(1, 4, 4)])
+            ),
+            "items cannot leave out the last frames of samples",
+        ),
         (lambda: _clips(bucket=Bucket(sizes=[(1, 2, 3)])), r"sizes of shape \(1, 3\); allowed: \(26, 3\)"),
         (lambda: _clips(bucket=Bucket(shapes=SHAPES)).read(range(26)), "samples of 2 buckets in one batch"),
     ],

@@ -1,4 +1,4 @@
-"""Several cameras and tracks at the instants of one clock, against a search over all times."""
+"""Several cameras and signals at the instants of one clock, against a search over all times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import seqpipe
 from data_scripts.frame_code import draw, read
-from seqpipe import Camera, Clip, ParameterError, SourceNotFoundError, Track, UnreadableSourceError, ops
+from seqpipe import Camera, Clip, ParameterError, Signal, SourceNotFoundError, UnreadableSourceError, ops
 from seqpipe.sources.cameras import _Stream
 
 RATE = 10.0
@@ -62,9 +62,9 @@ def codes(sample, camera):
 
 def test_frames_and_values_belong_to_the_instants_and_drop_outs_are_marked(rig):
     times = np.arange(99.9, 101.3, 0.04)
-    track = Track(times, np.stack([times, 2 * times], axis=1))
-    labels = Track([100.0, 100.5], np.array([3, 4]), match="previous")
-    recording = {**rig, "pose": track, "gear": labels}
+    signal = Signal(times, np.stack([times, 2 * times], axis=1))
+    labels = Signal([100.0, 100.5], np.array([3, 4]), match="previous")
+    recording = {**rig, "pose": signal, "gear": labels}
     with seqpipe.cameras(recording, Clip(3, stride=2, step=1), on_missing="mark", tolerance_s=0.06) as ds:
         assert ds.size == 12 - 4
         sample = ds.sample(1)
@@ -133,15 +133,15 @@ def test_cameras_of_unequal_length_are_named(rig, tmp_path):
     [
         ({"left": Camera("nowhere.mp4")}, {}, SourceNotFoundError, "camera 'left' does not exist"),
         (
-            {"speed": Track([1.0, 0.5], [1, 2])},
+            {"speed": Signal([1.0, 0.5], [1, 2])},
             {},
             ParameterError,
             "'speed' goes back in time, from 1.000000 s",
         ),
-        ({"speed": Track([1.0], [1, 2])}, {}, ParameterError, r"times of shape \(1,\); allowed: 2 finite"),
-        ({"timestamp": Track([1.0], [1])}, {}, ParameterError, "the name 'timestamp' is taken"),
+        ({"speed": Signal([1.0], [1, 2])}, {}, ParameterError, r"times of shape \(1,\); allowed: 2 finite"),
+        ({"timestamp": Signal([1.0], [1])}, {}, ParameterError, "the name 'timestamp' is taken"),
         ({}, {"clock": "rear"}, ParameterError, "clock='rear' is no camera; allowed: front, wide, left"),
-        ({}, {"match": "linear"}, ParameterError, "match='linear' is for tracks"),
+        ({}, {"match": "linear"}, ParameterError, "match='linear' is for signals"),
         ({}, {"take": Clip(2, fps=5)}, ParameterError, "allowed: length, stride and step, in instants"),
         (
             {},

@@ -400,10 +400,10 @@ class _Remote(Source):
         except SeqpipeError:
             raise
         except ChangedError as error:
-            fact, advice = "it was replaced while it was open", "Open it again"
+            since, remedy = "while it was open", "Open it again"
             if self._registered:
-                fact, advice = "it was replaced after it was registered", "Update the register: seqpipe index"
-            raise SourceError(f"{fact}: {error}", source=self.name, advice=advice) from error
+                since, remedy = "after it was registered", "Update the register: seqpipe index"
+            raise SourceError(f"it was replaced {since}: {error}", source=self.name, advice=remedy) from error
         except Exception as error:
             refused = isinstance(error, (PermissionError, RefusedError)) or "expired" in str(error).lower()
             advice = "The credentials may have expired: renew them, and open it again" if refused else None
