@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import operator
-import secrets
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager
@@ -222,4 +221,6 @@ def key_of(seed: int, name: str) -> _KeyWords:
 
 def new_seed() -> int:
     """Return a number of 31 bits from the system, another one for each call, for users who state no seed."""
+    import secrets  # here, since few programs draw a seed
+
     return secrets.randbits(31)

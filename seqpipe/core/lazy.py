@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import BackendError
 
-__all__ = ["import_optional", "missing_name", "on_demand", "renamed"]
+__all__ = ["LazyModule", "import_optional", "missing_name", "on_demand", "renamed"]
 
 
 def on_demand(
@@ -54,6 +54,18 @@ def missing_name(package: str, name: str, advice: str = "") -> AttributeError | 
     if advice and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]:
         return ImportError(text, name=package)
     return AttributeError(text, name=name)
+
+
+class LazyModule:
+    """A library that is imported when an attribute is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, value)
+        return value
 
 
 def import_optional(library: str, extra: str, source: str | None = None, allowed: str | None = None) -> Any:

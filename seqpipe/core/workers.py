@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -206,33 +207,41 @@ def _end(future: Any) -> None:
 
 
 class _OpenCv:
-    """OpenCV's process-wide thread count: 1 while any :meth:`single_threaded` call runs, else the user's setting."""
+    """OpenCV's process-wide thread count: 1 while any :meth:`single_threaded` call runs, else the user's setting.
+
+    OpenCV is not imported for it: a call that imports it keeps its threads, later ones do not.
+    """
 
     def __init__(self) -> None:
-        self._calls = self._threads = 0
+        self._calls = 0
+        self._threads: int | None = None
         self._lock = threading.Lock()
         reset_after_fork(self)
 
     def single_threaded(self, function: Callable[..., ResultT], *args: Any) -> ResultT:
         """Call a function while OpenCV uses no threads of its own; return its result."""
-        import cv2
-
         with self._lock:
-            if self._calls == 0:
+            self._calls += 1
+            cv2 = sys.modules.get("cv2")
+            if self._threads is None and hasattr(
+                cv2, "setNumThreads"
+            ):  # it may be in the middle of its import
                 self._threads = cv2.getNumThreads()
                 cv2.setNumThreads(1)
-            self._calls += 1
         try:
             return function(*args)
         finally:
             with self._lock:
                 self._calls -= 1
-                if self._calls == 0 and cv2.getNumThreads() == 1:  # else the user changed it meanwhile
-                    cv2.setNumThreads(self._threads)
+                if self._calls == 0 and self._threads is not None:
+                    cv2 = sys.modules["cv2"]
+                    if cv2.getNumThreads() == 1:  # else the user changed it meanwhile
+                        cv2.setNumThreads(self._threads)
+                    self._threads = None
 
     def after_fork(self) -> None:
         """Reset the lock and the count; a thread count of 1 stays, since OpenCV's pool does not survive the fork."""
-        self._lock, self._calls = threading.Lock(), 0
+        self._lock, self._calls, self._threads = threading.Lock(), 0, None
 
 
 OPENCV: Final = _OpenCv()

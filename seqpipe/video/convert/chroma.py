@@ -11,12 +11,17 @@ from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import cv2
 import numpy as np
 
+from ...core.lazy import LazyModule
 from .surface import ConversionScratch, Plane
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = LazyModule("cv2")  # most videos do not need it, and its import takes 20 ms
 
 __all__ = ["ChromaAxis", "ChromaGrid", "Phase", "Upsampler", "fill"]
 

@@ -7,16 +7,21 @@ import platform
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from functools import cache, lru_cache, partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import cv2
 import numpy as np
 
 from ...array import FloatArray
+from ...core.lazy import LazyModule
 from ...core.native import load_functions
 from .chroma import ChromaAxis, ChromaGrid
 from .output import OutputSpec
 from .surface import ConversionScratch, Plane
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = LazyModule("cv2")  # most videos do not need it, and its import takes 20 ms
 
 __all__ = ["ColorKernel", "Mixer", "half_table", "is_compiled", "scale_and_shift", "statistics"]
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from ...array import IntArray
+from ...core.lazy import LazyModule
 from .chroma import ChromaAxis, ChromaGrid, Upsampler, fill
 from .geometry import Placement, Stretch
 from .scale import PlaneScaler, triangle
 from .surface import ConversionScratch, Plane
+
+if TYPE_CHECKING:
+    import cv2
+else:
+    cv2 = LazyModule("cv2")  # most videos do not need it, and its import takes 20 ms
 
 __all__ = [
     "Bands",
