@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ Picture = NDArray[np.uint8]
 _LARGE, _SMALL, _TINY = (1920, 1080), (340, 256), (128, 96)
 _INSET = {_LARGE: (192, 128), _SMALL: (96, 64)}
 _HOUR_S = 3600
+_MOST_LINKS = 60_000  # of a file, which ext4 limits to 65,000
 _MEDIA = Path(os.environ.get("SEQPIPE_MEDIA", Path(__file__).resolve().parents[2] / "shared" / "media"))
 _FILMS = {_SMALL: "video/codec/vp8_tears_of_steel_70s.webm", _LARGE: "video/codec/h264_1080p50.mov"}
 
@@ -65,9 +68,15 @@ def named(sources: list[Path], folder: Path, count: int) -> list[Path]:
 
 
 def many(folder: Path, count: int) -> list[Path]:
-    """``count`` tiny files, hard links of one, in folders of a thousand."""
+    """``count`` tiny files, hard links of one and its copies, in folders of a thousand."""
     tiny = _made(folder / "tiny.mp4", lambda path: _encode(path, _TINY, {}, _generated(_TINY, 0, 48, 2.0)))
-    return [_linked(tiny, folder / "many" / f"{n // 1000:03d}", f"clip {n:05d}.mp4") for n in range(count)]
+    copies = [tiny, *(folder / f"tiny_{n}.mp4" for n in range(1, -(-count // _MOST_LINKS)))]
+    for copy in copies[1:]:
+        _made(copy, partial(shutil.copyfile, tiny))
+    return [
+        _linked(copies[n // _MOST_LINKS], folder / "many" / f"{n // 1000:03d}", f"clip {n:05d}.mp4")
+        for n in range(count)
+    ]
 
 
 def hour(folder: Path) -> Path:

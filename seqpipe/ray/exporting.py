@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dataset.write import WriteOptions, sample_names, write_job, write_units
 from ..writers.run import WriteReport
-from .placement import ActorPool, check_whole, ray_module, use_cores
+from .placement import ActorPool, check_whole, raised_by_name, ray_module, use_cores
 
 if TYPE_CHECKING:
     from ..dataset import Dataset
@@ -53,7 +53,8 @@ def export(
         What this run has written, over all actors.
 
     Raises:
-        BackendError: Ray is not installed, or its cluster is too small for the actors.
+        BackendError: Ray is not installed or too old, its cluster is too small for the actors, or it stopped, as
+            where actors run out of memory.
         ParameterError: an argument is out of bounds, or the format does not hold a part.
         OutputError: a file cannot be written, the folder holds other files, or another run writes into it.
         SourceError: a sample cannot be read, and ``on_error`` is "raise"; finished files stay.
@@ -72,9 +73,8 @@ def export(
         rows = ray_module("ray.data").from_items(
             [{"unit": unit} for unit in units], override_num_blocks=len(units)
         )
-        for row in place.pooled(
-            rows, WriteUnits, dataset, folder, given, place.num_cpus, batch_size=1
-        ).iter_rows():
+        done = place.pooled(rows, WriteUnits, dataset, folder, given, place.num_cpus, batch_size=1)
+        for row in raised_by_name(done.iter_rows()):
             counts = {name: count + row[name] for name, count in counts.items()}
     todo = sum(len(job.samples(unit)) for unit in units)
     return WriteReport(

@@ -2,32 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final
 
 from ..core.param import Param
 from ..dataset.write import check_by_sample
-from ..errors import BackendError, ParameterError
+from ..errors import BackendError, ParameterError, SeqpipeError
 from ..video.engine.engine import available_cores
 
-__all__ = ["ActorPool", "check_whole", "ray_module", "use_cores"]
+__all__ = ["ActorPool", "check_whole", "raised_by_name", "ray_module", "use_cores"]
 
 _ACTORS: Final = Param(
     name="concurrency", doc="Number of actors", kind=int, lo=1, hi=100_000, optional=True, unit="actors"
 )
 _CPUS: Final = Param(name="num_cpus", doc="Cores of an actor", kind=int, lo=1, hi=1024, unit="cores")
+_OLDEST: Final = (2, 51)
 _GPUS: Final = Param(name="num_gpus", doc="GPUs of an actor", kind=int, lo=0, hi=1)
 
 
 def ray_module(name: str = "ray") -> Any:
     """Return a module of Ray."""
     try:
+        version = str(import_module("ray").__version__)
+        if tuple(map(int, version.split(".")[:2])) < _OLDEST:
+            raise BackendError(
+                f"Ray {version} is too old",
+                allowed=f"Ray {'.'.join(map(str, _OLDEST))} or newer",
+                advice="Upgrade it on all nodes: pip install -U 'seqpipe[ray]'",
+            )
         return import_module(name)
     except ImportError as error:
         raise BackendError(
             f"{name} cannot be imported ({error})", advice="Install it: pip install 'seqpipe[ray]'"
         ) from error
+
+
+def raised_by_name(rows: Iterable[Any]) -> Iterator[Any]:
+    """Yield rows; raise the error of an actor, which Ray wraps, by its own class, and Ray's own as ours."""
+    try:
+        yield from rows
+    except Exception as error:
+        if not type(error).__module__.startswith("ray"):
+            raise
+        if isinstance(cause := getattr(error, "cause", None), SeqpipeError):
+            raise copy(cause) from error
+        raise _named(error) from error
+
+
+def _named(error: Exception) -> BackendError:
+    advice = "Ray's logs tell more; what is complete stays, and the same call with resume=True continues"
+    if "OutOfMemory" in type(error).__name__ or "out of memory" in str(error).lower():
+        advice = (
+            "Raise num_cpus, so that fewer actors share a node's memory, or give smaller batches and frames"
+        )
+    return BackendError(f"Ray stopped ({type(error).__name__}: {error})", source="ray", advice=advice)
 
 
 @dataclass(frozen=True)
@@ -72,7 +103,8 @@ class ActorPool:
         return cls(count or most, cpus, gpus)
 
     def pooled(self, rows: Any, actor: type, *arguments: Any, batch_size: int | None) -> Any:
-        """Return a Ray data set whose batches an actor's class has mapped."""
+        """Return a Ray data set whose batches an actor's class has mapped; errors keep their class."""
+        rows.context.raise_original_map_exception = True
         return rows.map_batches(
             actor,
             fn_constructor_args=arguments,

@@ -73,7 +73,7 @@ def test_a_sequence_is_one_sample(export, tmp_path):
     assert [picture for row in rows for picture in row["image"]] == list(_tree(tmp_path / "files").values())
 
 
-def test_jobs_and_repeated_runs_give_the_same_shards(export, tmp_path):
+def test_jobs_and_repeated_runs_give_the_same_shards(export, run, clips, tmp_path):
     options = ("--num", 2, "--to", "webdataset", "--per-shard", 1)
     export("whole", *options)
     export("parts", *options, "--shard", "1/3")
@@ -88,6 +88,8 @@ def test_jobs_and_repeated_runs_give_the_same_shards(export, tmp_path):
     error = export("parts", *options, "--resume", "--quality", 50, code=1).stderr
     assert "other options" in error
     assert "'--quality': '50'" in error
+    another = ("export", clips / "0.v1.mp4", "--out", tmp_path / "parts", "--device", "cpu", *options)
+    assert "inputs was 5 and is 1" in run(*another, "--shard", "0/3", "--resume", code=1).stderr
     export("parts", *options, "--quality", 50, "--overwrite")
     assert len(_tree(tmp_path / "parts")) == 6
 

@@ -9,11 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import seqpipe
 import seqpipe.ray
-from seqpipe import Clip, OutputSpec
+from seqpipe import Clip, OutputSpec, SourceError
 from tests.dataset.sources import listed
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'seqpipe[ray]'")
@@ -71,6 +72,18 @@ def test_rows_equal_local_samples_though_an_actor_is_killed(tmp_path):
     assert [row["label"] for row in rows] == local["label"].tolist()
     assert [row["frames"] for row in rows] == local["frames"].tolist()
     assert [row["source"] for row in rows] == [dataset.source.paths[video] for video in local["video"]]
+
+
+def test_an_error_of_an_actor_has_its_class(tmp_path):
+    def get(n):
+        if n == 3:
+            raise SourceError("is cut", source="a.mp4")
+        return np.full((4, 6, 3), n, np.uint8)
+
+    with pytest.raises(SourceError, match=r"^a\.mp4: is cut"):
+        seqpipe.ray.export(seqpipe.items(get, size=6), tmp_path, samples_per_shard=2, concurrency=1)
+    assert not (tmp_path / "shard-000001.tar").exists()
+    assert not (tmp_path / "manifest.jsonl").exists()
 
 
 def test_references_are_read_without_opening_files():

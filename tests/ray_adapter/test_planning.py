@@ -17,6 +17,7 @@ import seqpipe
 import seqpipe.ray
 from seqpipe import BackendError, Clip, ParameterError, Patch, SourceError
 from seqpipe.parts import Boxes
+from seqpipe.ray.placement import raised_by_name
 from seqpipe.ray.planning import planned_blocks
 from tests.dataset.sources import cases, listed
 
@@ -137,9 +138,41 @@ def test_errors_say_what_to_do(call, monkeypatch):
         call(_items(), num_gpus=1)
     with pytest.raises(ParameterError, match="concurrency=0"):
         call(_items(), concurrency=0)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(__version__="2.9.3"))
+    with pytest.raises(BackendError, match=r"Ray 2\.9\.3 is too old; allowed: Ray 2\.51 or newer"):
+        call(_items())
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(BackendError, match=r"pip install 'seqpipe\[ray\]'"):
         call(_items())
+
+
+def _of_ray(name, text="", **values):
+    return type(name, (Exception,), {"__module__": "ray.exceptions", **values})(text)
+
+
+@pytest.mark.parametrize(
+    ("raised", "error", "said"),
+    [
+        (
+            _of_ray("RayTaskError", "far away", cause=SourceError("is cut", source="a.mp4")),
+            SourceError,
+            r"^a\.mp4: is cut",
+        ),
+        (_of_ray("OutOfMemoryError", "killed"), BackendError, "OutOfMemoryError: killed.*Raise num_cpus"),
+        (_of_ray("NodeDiedError", "gone"), BackendError, "NodeDiedError: gone.*resume=True continues"),
+        (KeyError("mine"), KeyError, "mine"),
+    ],
+    ids=lambda one: getattr(type(one), "__name__", ""),
+)
+def test_errors_of_actors_keep_their_class(raised, error, said):
+    def rows():
+        yield 1
+        raise raised
+
+    taken = raised_by_name(rows())
+    assert next(taken) == 1
+    with pytest.raises(error, match=said):
+        next(taken)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +193,7 @@ def test_errors_say_what_to_do(call, monkeypatch):
 def test_actors_fit_the_cluster(device, gpus, have, error, monkeypatch):
     from seqpipe.ray.placement import ActorPool
 
-    ray = SimpleNamespace(is_initialized=lambda: True, cluster_resources=lambda: have)
+    ray = SimpleNamespace(__version__="2.60.0", is_initialized=lambda: True, cluster_resources=lambda: have)
     monkeypatch.setitem(sys.modules, "ray", ray)
     dataset = SimpleNamespace(device=device, source=SimpleNamespace(device=device))
     with pytest.raises((BackendError, ParameterError), match=error):

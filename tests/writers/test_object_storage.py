@@ -131,6 +131,38 @@ def test_a_record_is_created_once(bucket):
     assert store.read("b") is None
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError("Access Denied"), r"Access Denied.*Check the rights and the credentials"),
+        (
+            OSError("[ExpiredToken] The token has expired"),
+            "ExpiredToken.*credentials, which may have expired",
+        ),
+    ],
+    ids=["no rights", "expired"],
+)
+def test_a_run_whose_rights_end_is_continued(bucket, monkeypatch, error, said, request):
+    import s3fs
+
+    place, options = f"s3://out/{request.node.callspec.id}", {"samples_per_shard": 4}
+    call, parts = s3fs.core.S3File._call_s3, []
+
+    def refusing(self, method, *given, **more):
+        if method == "upload_part":
+            parts.append(more["Key"])
+            if len(parts) > 1:
+                raise error
+        return call(self, method, *given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(s3fs.core.S3File, "_call_s3", refusing)
+        with pytest.raises(OutputError, match=rf"shard-000001\.tar: cannot be written.*{said}"):
+            _dataset().write(place, "webdataset", **options)
+    report = _dataset().write(place, "webdataset", resume=True, **options)
+    assert (report.kept, report.written, report.complete) == (4, 8, True)
+
+
 def test_errors_name_the_object(bucket):
     with pytest.raises(OutputError, match=r"s3://missing/a.*(NoSuchBucket|does not exist|Not Found)"):
         _dataset().write("s3://missing/a")

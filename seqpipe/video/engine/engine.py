@@ -33,7 +33,7 @@ from .backend import processes as default_processes
 
 __all__ = ["Engine", "PendingRead", "ReadAhead", "available_cores", "engine_for", "reader_context"]
 
-_READING_THREADS: Final = 16
+_READING_THREADS: Final = 32
 # compressed packets of queued jobs; readers limit the decoded frames of these jobs
 _MOST_READ_AHEAD_BYTES: Final = 256 << 20
 
