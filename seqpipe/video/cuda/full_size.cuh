@@ -95,10 +95,12 @@ __device__ __forceinline__ void read_block(const Job& job, const Frame& frame, i
 __device__ __forceinline__ void put_four(const Job& job, Value* tile, int u, int v, const float (*pixels)[PLANES]) {
 #if TRANSPOSED
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
+        Value values[CHANNELS];
+        convert_pixel(job, pixels[i], values);
 #pragma unroll
-        for (int channel = 0; channel < CHANNELS; channel++)
-            tile[tile_index(u + i, v, channel)] = convert_pixel(job, pixels[i], channel);
+        for (int channel = 0; channel < CHANNELS; channel++) tile[tile_index(u + i, v, channel)] = values[channel];
+    }
 #else
     union {
         Value values[4 * CHANNELS];
@@ -107,9 +109,11 @@ __device__ __forceinline__ void put_four(const Job& job, Value* tile, int u, int
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const int at = REVERSED_U ? 3 - i : i;
+        Value values[CHANNELS];
+        convert_pixel(job, pixels[i], values);
 #pragma unroll
         for (int channel = 0; channel < CHANNELS; channel++)
-            run.values[PLANAR ? 4 * channel + at : CHANNELS * at + channel] = convert_pixel(job, pixels[i], channel);
+            run.values[PLANAR ? 4 * channel + at : CHANNELS * at + channel] = values[channel];
     }
     const int words = PLANAR ? sizeof(Value) : CHANNELS * sizeof(Value);
 #pragma unroll

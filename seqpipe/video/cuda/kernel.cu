@@ -165,15 +165,17 @@ __device__ __forceinline__ float color_value(const Job& job, const float* planes
 #include "tone.cuh"
 #endif
 
-__device__ __forceinline__ Value convert_pixel(const Job& job, const float* planes, int channel) {
+// Converts a pixel to the values of its channels.
+__device__ __forceinline__ void convert_pixel(const Job& job, const float* planes, Value* values) {
 #if TRANSFER
-    float rgb[3];
-#pragma unroll
-    for (int c = 0; c < 3; c++) rgb[TRANSFER & 8 ? 2 - c : c] = color_value(job, planes, c);
-    change_transfer(rgb);
-    return to_value(job, rgb[TRANSFER & 8 ? 2 - channel : channel], channel);
+    const int first = TRANSFER & 8 ? 2 : 0;
+    const Color rgb = change_transfer(color_value(job, planes, first), color_value(job, planes, 1), color_value(job, planes, 2 - first));
+    values[first] = to_value(job, rgb.r, first);
+    values[1] = to_value(job, rgb.g, 1);
+    values[2 - first] = to_value(job, rgb.b, 2 - first);
 #else
-    return to_value(job, color_value(job, planes, channel), channel);
+#pragma unroll
+    for (int channel = 0; channel < CHANNELS; channel++) values[channel] = to_value(job, color_value(job, planes, channel), channel);
 #endif
 }
 

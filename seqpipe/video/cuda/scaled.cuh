@@ -190,8 +190,7 @@ __device__ __forceinline__ void make_tile(const Job& job, const Frame& frame, bo
         float pixel[PLANES];
 #pragma unroll
         for (int plane = 0; plane < PLANES; plane++) pixel[plane] = ROUNDED ? round_even(sums[plane][i]) : sums[plane][i];
-#pragma unroll
-        for (int channel = 0; channel < CHANNELS; channel++) values[channel] = convert_pixel(job, pixel, channel);
+        convert_pixel(job, pixel, values);
 #endif
         put(job, frame.out, shared.tile, column, warp + i * WARPS, values);
     }

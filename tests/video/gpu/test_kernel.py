@@ -424,13 +424,21 @@ def test_colors_that_cannot_be_made_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("transfer", "wanted"), [(16, "sdr"), (18, "sdr"), (16, "linear"), (18, "linear"), (1, "linear")]
+    ("transfer", "wanted"),
+    [
+        (18, "sdr"),
+        *(
+            pytest.param(*one, marks=pytest.mark.deep)
+            for one in ((16, "sdr"), (16, "linear"), (18, "linear"))
+        ),
+        pytest.param(1, "linear", marks=pytest.mark.deep),
+    ],
 )
 def test_transfer_functions_change_as_on_the_cpu(bench: Bench, transfer: int, wanted: str) -> None:
-    here, there, info = given(bench, "p010", matrix=9, transfer=transfer)
+    here, there, info = given(bench, "p010", (52, 30), matrix=9, transfer=transfer)
     outputs: list[dict[str, Any]] = [{"dtype": "float32", "transfer": wanted}]
     if wanted == "sdr":
-        outputs += [{"color": "BGR", "transfer": wanted, "size": (48, 64)}]
+        outputs += [{"color": "BGR", "transfer": wanted, "size": (20, 32)}]
     for output in outputs:
         found, expected = made_there(bench, there, info, **output), made(here, info, **output)
         scale = PEAKS[found.dtype.name]
