@@ -807,6 +807,19 @@ def label_outline(
     epoch: int = 0,
     index: Any = None,
 ) -> X: ...
+def labels_to_channels(
+    x: X,
+    /,
+    *,
+    classes: int | list[int] | tuple[int, ...] = (1,),
+    part: str | None = None,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
 def labels_to_image(
     x: X,
     /,
@@ -1129,6 +1142,19 @@ def posterize(
     *,
     bits: Number = 4,
     range: ops.IntensityRange | None = None,
+    p: float = 1.0,
+    per_frame: bool = False,
+    seed: int = 0,
+    layout: str | None = None,
+    epoch: int = 0,
+    index: Any = None,
+) -> X: ...
+def principal_components(
+    x: X,
+    /,
+    *,
+    components: int = 3,
+    whiten: bool = False,
     p: float = 1.0,
     per_frame: bool = False,
     seed: int = 0,

@@ -146,6 +146,7 @@ from .statistics import reductions
 from .statistics.normalize import *  # noqa: F403  a module's __all__ is the list of its operators
 from .temporal.frames import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.acquisition import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.channel_sets import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.history import invert as invert_volume
 from .volume.history import replay
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -222,6 +223,7 @@ __all__ += resize.resize.__all__
 __all__ += statistics.normalize.__all__
 __all__ += temporal.frames.__all__
 __all__ += volume.acquisition.__all__
+__all__ += volume.channel_sets.__all__
 __all__ += volume.intensity.__all__
 __all__ += volume.label_values.__all__
 __all__ += volume.local.__all__

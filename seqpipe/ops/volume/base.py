@@ -67,11 +67,13 @@ class VolumeTraits(Traits):
         on_labels: whether the operator changes labels instead of images.
         to_float: whether the operator maps values to a new scale, for which images of integers become float32.
         for_each_axis: parameters with one value for each axis, for which a single number or range stands for all axes.
+        changes_channels: whether the operator computes an image from all its channels, and their number may change.
     """
 
     on_labels: bool = False
     to_float: bool = False
     for_each_axis: tuple[str, ...] = ()
+    changes_channels: bool = False
 
 
 class Volumetric(Applied, register=False):

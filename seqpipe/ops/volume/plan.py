@@ -213,7 +213,12 @@ class Change:
 
     def image_context(self, state: SampleState, item: PartState) -> dict[str, Any]:
         """Return the facts about an image that an operator gets besides its parameters."""
-        every = (other.values for other in state.parts.values() if isinstance(other.part, Labels))
+        chosen = getattr(self.op, "part", None)
+        every = (
+            other.values
+            for name, other in state.parts.items()
+            if isinstance(other.part, Labels) and chosen in (None, name)
+        )
         labels = next((values[..., 0] for values in every), None)
         values = item.values
         return {

@@ -410,6 +410,8 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
     for sample in samples:
         steps: list[Change] = []
         while sample.steps and isinstance(sample.steps[0], Change):
+            if steps and steps[-1].op.traits.changes_channels:
+                break  # its result has other channels
             steps.append(sample.steps.pop(0))  # type: ignore[arg-type]  # checked in the condition
         first_channels = [step.first_channels(sample.state) for step in steps]
         for name, item in sample.state.images.items():
@@ -419,7 +421,8 @@ def _change(samples: Seq[_Sample], device: KernelDevice) -> None:
                 if name in first
             ]
             dtype = item.values.dtype
-            if math.prod(item.values.shape[:3]) > MOST_VOXELS or dtype not in _EXACT:
+            large = math.prod(item.values.shape[:3]) > MOST_VOXELS
+            if large or dtype not in _EXACT or any(step.op.traits.changes_channels for step in steps):
                 for step, first_channel in own:
                     item = replace(
                         item,

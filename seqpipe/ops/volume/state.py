@@ -88,6 +88,13 @@ class PartState:
                 like_library(original, values.astype(dtype if dtype.kind == "f" else np.float64))
             )
         before = self.part.array
+        known = {"DHW": 1, "FDHWC": before.shape[0] * before.shape[-1]}.get(self.layout)
+        if known not in (None, self.values.shape[3]):
+            raise ParameterError(
+                f"{self.values.shape[3]} channels for an image of the layout {self.layout}",
+                allowed="DHWC or CDHW for operators that change channels",
+                advice="array[..., None] is DHWC; Prepare(series_as_channels=True) reads a series so",
+            )
         array = _of_layout(self._typed(before.dtype), self.layout, before.shape[0])
         if not array.flags.c_contiguous:
             array = namespace(array).ascontiguousarray(array)

@@ -27,7 +27,9 @@ from seqpipe.sequence import Batch, Sequence
 from tests.support.emulated import EmulatedDevice, missing_compiler
 
 NAMES = sorted(
-    name for name, cls in REGISTRY.items() if cls.traits.takes == "volumes" and cls.traits.is_builtin
+    name
+    for name, cls in REGISTRY.items()
+    if cls.traits.takes == "volumes" and cls.traits.is_builtin and not cls.traits.changes_channels
 )
 CASES = [(name, n) for name in NAMES for n in range(len(REGISTRY[name].traits.examples))]
 GEOMETRY = [

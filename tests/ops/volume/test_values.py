@@ -165,3 +165,39 @@ def test_percentiles_by_sorting_are_those_of_numpy(rng, size):
         judged = np.percentile(values[np.isfinite(values)], ends)
         np.testing.assert_allclose(percentiles_by_sorting(values, ends), judged, rtol=1e-6)
     assert np.isnan(percentiles_by_sorting(np.full((2, 3), np.nan, np.float32), ends)).all()
+
+
+def test_principal_components_are_those_of_the_covariance(rng, affine):
+    mixed = rng.normal(size=(5, 6, 7, 2)) @ rng.normal(size=(2, 4)) + rng.normal(size=(5, 6, 7, 4)) / 10 + 3
+    values = mixed.astype(np.float32)
+    found = ops.PrincipalComponents(components=2)(Sequence(values, "DHWC", affine=affine)).data
+    flat = values.reshape(-1, 4).astype(np.float64)
+    _, _, rows = np.linalg.svd(flat - flat.mean(0), full_matrices=False)
+    judged = (flat - flat.mean(0)) @ rows[:2].T
+    for n in range(2):
+        one, other = found[..., n].ravel(), judged[:, n]
+        np.testing.assert_allclose(one * np.sign(one @ other), other, atol=1e-4)
+    white = ops.PrincipalComponents(components=2, whiten=True)(values, layout="DHWC")
+    np.testing.assert_allclose(white.std((0, 1, 2)), 1, rtol=1e-4)
+    with pytest.raises(ParameterError, match=r"components=5 of an image of 4 channels; allowed: 1 to 4"):
+        ops.PrincipalComponents(components=5)(values, layout="DHWC")
+    values[0, 0, 0, 1] = np.nan
+    with pytest.warns(UserWarning, match="1 voxels of 'image' are NaN"):
+        kept = ops.PrincipalComponents(components=1)(values, layout="DHWC")
+    assert np.isnan(kept).sum() == 1
+
+
+def test_classes_of_labels_become_channels_of_the_image(volume, blocks):
+    sample = {"image": volume[..., None], "label": Labels(blocks), "first_stage": Labels(blocks % 3)}
+    found = ops.LabelsToChannels(classes=(2, 5))(sample)["image"]
+    for n, judged in enumerate((volume, blocks == 2, blocks == 5)):
+        np.testing.assert_array_equal(found[..., n], judged)
+    chain = ops.Chain(ops.LabelsToChannels(part="first_stage"), ops.GaussianBlur3d(sigma=0.5))
+    assert chain(sample)["image"].shape == (*volume.shape, 2)
+    for part in ("first", None):
+        with pytest.raises(ParameterError, match="labels_to_channels: no labels for an image of"):
+            ops.LabelsToChannels(part=part)({"image": volume} if part is None else sample)
+    with pytest.raises(ParameterError, match=r"2 channels for an image of the layout DHW; allowed: DHWC"):
+        ops.LabelsToChannels()({**sample, "image": volume})
+    with pytest.raises(ParameterError, match=r"p=0.5; allowed: 1, so that all samples have"):
+        ops.LabelsToChannels(p=0.5)
