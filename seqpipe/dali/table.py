@@ -49,7 +49,6 @@ _LIST: Final = (
     Row("readers.caffe", why=_RETIRED.format("Caffe")),
     Row("readers.caffe2", why=_RETIRED.format("Caffe2")),
     Row("readers.mxnet", why=_RETIRED.format("MXNet")),
-    Row("readers.nemo_asr", why=_OTHER_DATA),
 )
 
 ROWS: Final[dict[str, Row]] = {**OPERATORS, **{row.name: row for row in _LIST}}

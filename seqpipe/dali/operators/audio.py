@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from ...array import Array, to_numpy
-from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ...core.json_text import parse_json
+from ...errors import ManifestError, ParameterError, SeqpipeError, UnreadableSourceError
 from ...ops import Run, audio
 from ..data_node import DataNode, outputs_of
 from ..declared import DaliCall, Kind, operator
 from ..dtypes import converted
 from ..value import Value
+from .files import READER_ACCEPTS, lines_of, reader_nodes
 
 __all__: list[str] = []
 
@@ -196,27 +199,116 @@ def _decode_audio(
     call: DaliCall, *, dtype: Kind = "float32", downmix: bool = False, quality: float = 50.0
 ) -> tuple[DataNode, ...]:
     """``fn.decoders.audio``: samples ``(n, channels)``, or ``(n,)`` with ``downmix``; and the sample rate."""
-    from ...video.audio.reader import AudioReader
 
     def compute(values: list[Value], _: Run) -> tuple[Value, Value]:
-        value, signals, found = values[0].on_host(), [], []
+        value, found = values[0].on_host(), []
         for n, data in enumerate(value):
-            try:
-                with AudioReader(to_numpy(data).tobytes()) as reader:
-                    sound = reader.audio()
-            except SeqpipeError as error:
-                raise UnreadableSourceError(
-                    f"no sound that can be decoded: {error.fact}",
-                    source=value.sources[n] if value.sources else f"sample {n}",
-                ) from error
-            signal, own = sound.samples.T, float(sound.sample_rate)
             wanted = float(np.ravel(values[1][n])[0]) if call.settings else 0.0
-            if downmix:
-                signal = signal.mean(axis=1)
-            if wanted > 0 and wanted != own:
-                signal, own = audio.resampled(signal, wanted / own, quality=quality), wanted
-            signals.append(_from_unit(signal, dtype))
-            found.append(own)
-        return Value.of(signals, "", value.sources), Value(np.asarray(found, np.float32))
+            source = value.sources[n] if value.sources else f"sample {n}"
+            found.append(_sound(to_numpy(data).tobytes(), source, wanted, downmix, quality, dtype))
+        signals, rates = zip(*found, strict=True)
+        return Value.of(list(signals), "", value.sources), Value(np.asarray(rates, np.float32))
 
     return call.outputs(compute, 2)
+
+
+def _sound(
+    data: Any,
+    source: str,
+    wanted: float,
+    downmix: bool,
+    quality: float,
+    kind: str,
+    offset: float = 0.0,
+    duration: float = 0.0,
+) -> tuple[Array, float]:
+    """Return the sound of an encoded file from an offset in seconds on, and its rate; all of it without a duration."""
+    from ...video.audio.reader import AudioReader
+
+    try:
+        with AudioReader(data) as reader:
+            sound = reader.audio()
+    except SeqpipeError as error:
+        raise UnreadableSourceError(
+            f"no sound that can be decoded: {error.fact}", source=source
+        ) from error
+    signal, rate = sound.samples.T, float(sound.sample_rate)
+    begin = round(offset * rate)
+    signal = signal[begin : begin + round(duration * rate) if duration > 0 else None]
+    if downmix:
+        signal = signal.mean(axis=1)
+    if wanted > 0 and wanted != rate:
+        signal, rate = audio.resampled(signal, wanted / rate, quality=quality), wanted
+    elif not downmix and np.dtype(kind).kind != "f":  # the numbers of the file, whose range is not symmetric
+        return converted(signal * (np.float64(np.iinfo(kind).max) + 1), kind), rate
+    return _from_unit(signal, kind), rate
+
+
+@operator("readers.nemo_asr", passes=True, accept=READER_ACCEPTS)
+def _nemo_asr_reader(
+    call: DaliCall,
+    *,
+    manifest_filepaths: Any = None,
+    sample_rate: float = -1.0,
+    quality: float = 50.0,
+    downmix: bool = True,
+    dtype: Kind = "float32",
+    min_duration: float = 0.0,
+    max_duration: float = 0.0,
+    read_sample_rate: bool = True,
+    read_text: bool = True,
+    read_idxs: bool = False,
+) -> Any:
+    """``fn.readers.nemo_asr``: sound, its rate, its text (UTF-8) and its number, of manifests with JSON lines."""
+    manifests = manifest_filepaths
+    manifests = [manifests] if isinstance(manifests, (str, PathLike)) else list(manifests or ())
+    entries = [entry for one in manifests for entry in _entries(one)]
+    chosen = [
+        entry
+        for entry in entries
+        if entry["duration"] >= min_duration and not 0 < max_duration < entry["duration"]
+    ]
+    if not chosen:
+        raise call.wrong("no entry to read", allowed="manifest_filepaths of manifests with entries")
+
+    def read(number: int) -> tuple[Any, ...]:
+        entry = chosen[number]
+        path, span = entry["audio_filepath"], (entry["offset"], entry["duration"])
+        signal, rate = _sound(path, path, sample_rate, downmix, quality, dtype, *span)
+        text = np.frombuffer(entry["text"].encode(), np.uint8)
+        each = (
+            (True, signal),
+            (read_sample_rate, np.float32(rate)),
+            (read_text, text),
+            (read_idxs, np.array([number], np.int64)),
+        )
+        return tuple(value for wanted, value in each if wanted)
+
+    told = {"sound": True, "sample_rate": read_sample_rate, "text": read_text, "idxs": read_idxs}
+    names = [name for name, wanted in told.items() if wanted]
+    facts = {"entries": chosen, "options": [sample_rate, quality, downmix, dtype]}
+    nodes = reader_nodes(call, names, [entry["audio_filepath"] for entry in chosen], facts, read)
+    return nodes if len(nodes) > 1 else nodes[0]
+
+
+def _entries(manifest: Any) -> list[dict[str, Any]]:
+    """Return the entries of a manifest of NeMo's format."""
+    found = []
+    for number, line in lines_of(manifest, "manifest"):
+        try:
+            entry = parse_json(line)
+            found.append(
+                {
+                    "audio_filepath": str(entry["audio_filepath"]),
+                    "text": str(entry.get("text", "")),
+                    "offset": float(entry.get("offset", 0.0)),
+                    "duration": float(entry.get("duration", 0.0)),
+                }
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ManifestError(
+                f"line {number}: {line!r}",
+                source=str(manifest),
+                allowed='a JSON object such as {"audio_filepath": "a.wav", "duration": 1.5, "text": "…"}',
+            ) from error
+    return found

@@ -40,7 +40,7 @@ from ..sources.mapped import views
 from ..value import Value
 from .windows import slice_
 
-__all__ = ["READER_ACCEPTS", "label_node", "lines_of", "started"]
+__all__ = ["READER_ACCEPTS", "label_node", "lines_of", "reader_nodes", "started"]
 
 READER_ACCEPTS: Final = (
     *("additional_decode_surfaces", "channels", "dont_use_mmap", "initial_fill", "lazy_init"),
@@ -64,6 +64,11 @@ def started(call: DaliCall, source: SampleSource, parts: Seq[str]) -> list[Any]:
     seed = pipe.seed_of(call.row.name, seed, shared=again or shard[1] > 1) if shuffle else 0
     sticks, pads = bool(call.take("stick_to_shard", False)), bool(call.take("pad_last_batch", False))
     call.done()
+    if shard[1] > source.size:
+        raise call.wrong(
+            f"The number of input samples: {source.size}, needs to be at least equal to the requested number of "
+            f"shards:{shard[1]}"
+        )
     order = EpochOrder(size=source.size, seed=seed, shuffle=shuffle, shard=shard, stick_to_shard=sticks)
     reader = Indexed(source, order, tuple(parts), pipe.batch_size, "pad" if pads else "fill")
     pipe.register_source(call.name, reader)
@@ -76,7 +81,7 @@ def label_node(call: DaliCall, node: Any) -> DataNode:
     return DataNode(label, [node], lambda v, _: Value(np.asarray(v[0].data).astype(np.int32).reshape(-1, 1)))
 
 
-def _read(
+def reader_nodes(
     call: DaliCall,
     names: Seq[str],
     described: Seq[str],
@@ -110,15 +115,15 @@ def _read(
 # ---------------------------------------------------------------------- lists of files
 
 
-def lines_of(table: Any) -> list[tuple[int, str]]:
+def lines_of(table: Any, what: str = "file_list") -> list[tuple[int, str]]:
     """Return the lines of a text file that are not empty, with their numbers."""
     path = Path(table)
     if not path.is_file():
-        raise SourceNotFoundError("there is no such file_list", source=str(path))
+        raise SourceNotFoundError(f"there is no such {what}", source=str(path))
     lines = path.read_text(encoding="utf-8").splitlines()
     numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
-        raise ManifestError("the file_list has no lines", source=str(path))
+        raise ManifestError(f"the {what} has no lines", source=str(path))
     return numbered
 
 
@@ -216,7 +221,7 @@ def _file_reader(call: DaliCall) -> tuple[DataNode, DataNode]:
     """``fn.readers.file``: the bytes of files, and labels."""
     paths, labels, described = _file_rows(call, tuple(f"*{ending}" for ending in image_extensions))
     facts = {"files": paths, "labels": labels}
-    data, label = _read(
+    data, label = reader_nodes(
         call, ("bytes", "label"), described, facts, lambda n: (_bytes_of(paths[n]), np.int64(labels[n]))
     )
     return data, label_node(call, label)
@@ -263,7 +268,7 @@ def _sequence_reader(
 
     described = [str(window[0]) for window in windows]
     facts = {"windows": [[str(path) for path in window] for window in windows]}
-    (node,) = _read(
+    (node,) = reader_nodes(
         call, ("frames",), described, facts, read, lambda items, sources: Value.of(items, "FHWC", sources)
     )
     return node
@@ -304,7 +309,7 @@ def _numpy_reader(call: DaliCall, *, file_filter: Any = "*.npy", dont_use_mmap: 
                 raise
             raise UnreadableSourceError(f"it cannot be read: {error}", source=paths[number]) from error
 
-    (result,) = _read(
+    (result,) = reader_nodes(
         call, ("array",), described, {"files": paths}, read, lambda items, sources: views(items, "", sources)
     )
     result.maps_files = maps
@@ -374,7 +379,7 @@ def _coco_reader(
         return _bytes_of(image.path), image.boxes, image.labels, *drawn, *named
 
     facts = {"coco": [[image.path, image.number] for image in found], "settings": list(settings)}
-    return _read(call, names, [image.source_info for image in found], facts, read)
+    return reader_nodes(call, names, [image.source_info for image in found], facts, read)
 
 
 @operator(
@@ -403,7 +408,7 @@ def _tfrecord_reader(
     if not records:
         raise SourceNotFoundError("the files have no records", source=", ".join(paths))
     facts = {"tfrecord": [list(one) for one in records], "features": [list(one) for one in features.items()]}
-    nodes = _read(
+    nodes = reader_nodes(
         call,
         tuple(features),
         [one.source for one in records],
@@ -471,7 +476,7 @@ def _webdataset_reader(
             raise UnreadableSourceError(
                 f"{sample[number].size} bytes are no array of {kind}", source=sample[number].source
             )
-    nodes = _read(
+    nodes = reader_nodes(
         call,
         tuple(f"component_{number}" for number in range(len(kinds))),
         [next((one.source for one in sample if one.archive), "") for sample in samples],
