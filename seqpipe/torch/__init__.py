@@ -1,4 +1,4 @@
-"""Adapters to torch: data sets as iterables of tensors, and the usual loss of segmentation.
+"""Adapters to torch: data sets as iterables of tensors or by index, loaders of others, and a loss of segmentation.
 
 loader = torch.utils.data.DataLoader(ds.torch(), batch_size=None, num_workers=4)       # ds has batch()
 
@@ -48,10 +48,21 @@ from ..core.lazy import import_optional, renamed
 import_optional("torch", "torch")  # in front of what imports it, so that the error names the extra
 
 from .batches import TensorBatches  # noqa: E402
+from .items import AugmentedLoader, TensorItems, lerobot_items  # noqa: E402
 from .losses import dice_ce  # noqa: E402
 from .tensors import tensors_of  # noqa: E402
+from .video_loaders import register_transformers, register_vllm  # noqa: E402
 
-__all__ = ["TensorBatches", "dice_ce", "tensors_of"]
+__all__ = [
+    "AugmentedLoader",
+    "TensorBatches",
+    "TensorItems",
+    "dice_ce",
+    "lerobot_items",
+    "register_transformers",
+    "register_vllm",
+    "tensors_of",
+]
 
 if not TYPE_CHECKING:
     __getattr__ = renamed(
