@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -71,6 +72,30 @@ def test_every_operator_has_a_page_with_its_parameters():
         assert f"]({cls.name}.md)" in pages["operators/index.md"]
         assert [q.name for q in cls.parameters if f"| `{q.name}` |" not in page] == []
     assert set(pictures.ARGUMENTS) <= {cls.name for cls in derive.operators()}
+
+
+def test_links_to_derived_pages_and_among_them_lead_to_pages():
+    derived = {**derive.operator_pages(), **derive.names_pages(), "cli.md": derive.cli_page()}
+    names = {f"docs/derived/{name}" for name in (*derived, "errors.md", "api/index.md")}
+    texts = {f"docs/derived/{name}": text for name, text in derived.items()}
+    texts |= {page: (ROOT / page).read_text(encoding="utf-8") for page in ALL_PAGES}
+    count = 0
+    for page, text in texts.items():
+        for link in re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", text):
+            target = os.path.normpath(os.path.join(os.path.dirname(page), link))  # noqa: PTH118, PTH120  of a link
+            count += 1
+            assert target in names or (ROOT / target).is_file(), f"{page}: {link}"
+    assert count > 400
+
+
+def test_costs_are_those_of_operators_and_most_have_them():
+    names = {cls.name for cls in derive.operators()}
+    assert set(derive.costs()) <= names
+    shown = [cls for cls in derive.operators() if cls.traits.takes in ("images", "volumes")]
+    assert sum(cls.name in derive.costs() for cls in shown) > 0.8 * len(shown)
+    page = derive.operator_pages()["operators/flip.md"]
+    (row,) = [row for row in derive.costs()["flip"] if row["device"] == "cpu"]
+    assert f"| {row['input']} | {row['ms']} ms | {row['copies']} × | {row['date']} |" in page
 
 
 def test_names_of_other_libraries_are_listed_both_ways():

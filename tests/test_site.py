@@ -68,7 +68,7 @@ def looked_at(browser, path, done=LOADED, stored=""):
 
 
 def like_stored(browser, name):
-    """Compare what is shown with the stored picture, both blurred, as fonts differ; SEQPIPE_STORE=1 stores a new one."""
+    """Compare what is shown with the stored picture, blurred, as fonts differ; SEQPIPE_STORE=1 stores a new one."""
     shown = Image.open(io.BytesIO(browser.picture())).convert("L")
     small = np.asarray(shown.resize((shown.width // 10, shown.height // 10), Image.Resampling.BOX), np.int16)
     path = PICTURES / f"{name}.png"
