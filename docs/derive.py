@@ -9,6 +9,8 @@ calls that raise it.
 from __future__ import annotations
 
 import ast
+import csv
+import functools
 import importlib
 import inspect
 import re
@@ -155,6 +157,7 @@ def _operator(cls: type[Declaration], folder: Path | None) -> str:
 | | |
 |---|---|
 {_traits(cls)}
+{_cost(cls)}
 ## Calls
 
 ```python
@@ -222,6 +225,31 @@ def _traits(cls: type[Declaration]) -> str:
     if traits.takes not in ("images", "batches"):
         rows = {name: rows[name] for name in ("takes", "dtypes", "on a GPU")}
     return "".join(f"| {name} | {value} |\n" for name, value in rows.items())
+
+
+@functools.cache
+def costs() -> dict[str, list[dict[str, str]]]:
+    """Return by operator the rows of costs.csv, which ``python -m benchmarks.costs`` writes."""
+    with (HERE / "costs.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return {
+        name: [row for row in rows if row["operator"] == name] for name in {row["operator"] for row in rows}
+    }
+
+
+def _cost(cls: type[Declaration]) -> str:
+    rows = "".join(
+        f"| {'a GPU' if row['device'] == 'cuda' else 'one core'}, {row['machine']} | {row['input']} | {row['ms']} ms | "
+        f"{row['copies']} × | {row['date']} |\n"
+        for row in costs().get(cls.name, ())
+    )
+    if not rows:
+        return ""
+    return (
+        "## Cost\n\nOf its first example with p=1 (on volumes, of its picture), and beside a copy of the input, by "
+        f"`python -m benchmarks.costs --only {cls.name}`. Chains and data sets fuse operators.\n\n"
+        f"| on | input | time | beside a copy | date |\n|---|---|---|---|---|\n{rows}"
+    )
 
 
 # ---------------------------------------------------------------- names in other libraries

@@ -29,6 +29,7 @@ DEEP = {
         "guide/command_line",
         "guide/graphs",
         "guide/optical_flow",
+        "index",
         "tutorials/export_frames",
         "tutorials/train_on_video",
         "tutorials/training_copies",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import SeqpipeError
+from ..parts import Sample
 from .samples import Samples, collated, first_error
 from .source import ReadResult, SampleOutcome
 from .stages import DatasetStage, Function, GraphStage
@@ -55,7 +56,9 @@ class Computation:
         """Return parts after a stage; functions and graphs see labels and times, too."""
         if isinstance(stage, (Function, GraphStage)):
             parts = self.finished(parts, epoch, index)
-        return stage(parts, epoch, index)
+        done = stage(parts, epoch, index)
+        history = (*getattr(parts, "_history", ()), *getattr(done, "_history", ()))
+        return Sample(done, history) if history else done
 
     def _joined(self, outcomes: tuple[Any, ...]) -> tuple[dict[str, Any], int]:
         """Return samples as one batch, and the number of those that are left out."""

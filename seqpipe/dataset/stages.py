@@ -16,7 +16,7 @@ from ..errors import ParameterError, ResultSizesError, described_type
 from ..ops import Chain, DataNode, Op, Type
 from ..ops.core.nodes import GRAPH_ARGUMENTS
 from ..ops.geometry.base import Geometry
-from ..parts import Part, is_labels
+from ..parts import Part, Sample, is_labels
 from ..pipeline.graph import Graph
 from ..pipeline.inputs import Input
 from ..sequence import Batch, Sequence
@@ -108,8 +108,14 @@ class OperatorStage:
         self, parts: Mapping[str, Any], moving: Mapping[str, Any], epoch: int, index: Any
     ) -> dict[str, Any]:
         (name, only), *others = moving.items()
-        if others or not isinstance(only, (Batch, Sequence)):
-            return {**parts, **self.chain(moving, epoch=epoch, index=index)}
+        # a volume is a sample of parts, which has the history that invert_volume takes
+        if (
+            others
+            or not isinstance(only, (Batch, Sequence))
+            or (isinstance(only, Sequence) and only.affine is not None)
+        ):
+            sample = self.chain(moving, epoch=epoch, index=index)
+            return Sample({**parts, **sample}, getattr(sample, "_history", ()))
         target: Any = self.chain
         result: Any = target(only, epoch=epoch, index=index)
         if isinstance(result, tuple):

@@ -120,7 +120,7 @@ class PanelBuilder:
     def panels(self, one: Any, label: Any = None, title: str = "") -> list[PagePanel]:
         """Build the panels of one value."""
         if isinstance(one, Mapping):
-            return self._sample_panels(one, label, title)
+            return self._sample_panels(self.sample(one), label, title)
         with ExitStack() as opened:
             if isinstance(one, (str, os.PathLike, bytes)):
                 reader = (VolumeReader if is_volume(one) else VideoReader)(one)
@@ -137,8 +137,10 @@ class PanelBuilder:
 
     def sample(self, one: Any, label: Any = None) -> Mapping[str, Any]:
         """Convert a value to a sample of parts in memory; see :meth:`panels` for the parameters."""
-        if isinstance(one, Mapping):
-            return one
+        if isinstance(
+            one, Mapping
+        ):  # a data set's samples also hold numbers, times and paths, which nothing moves
+            return {name: value for name, value in one.items() if _is_moved(value)} or one
         parts = {"image": self._sequence(one)}
         return parts if label is None else {**parts, "label": Labels(self._sequence(label))}
 
@@ -283,6 +285,10 @@ class PanelBuilder:
             self._sequence_panel(self._sequence(data), over, f"{title} {name}".strip(), marks)
             for name, data in images.items()
         ]
+
+
+def _is_moved(value: Any) -> bool:
+    return isinstance(value, (Batch, Sequence, Part)) or getattr(value, "ndim", 0) > 1
 
 
 def format_history(history: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -311,6 +311,18 @@ class Counting:
         self.at = state["at"]
 
 
+@pytest.mark.parametrize("parts", [("image",), ("image", "label")])
+def test_samples_of_volumes_have_the_history_that_leads_back(parts):
+    values = np.random.default_rng(0).integers(1, 9, (4, 6, 8, 1), np.uint8)
+    case = {name: seqpipe.Sequence(values, "DHWC", affine=np.eye(4)) for name in parts}
+    turned = seqpipe.items([case]).map(ops.Rot90(turns=1, plane="hw")).map(ops.Flip3d())
+    sample = turned.sample(0)
+    assert [entry["op"]["op"] for entry in sample.history] == ["rot90", "flip3d"]
+    assert not np.array_equal(sample["image"].data, values)
+    assert np.array_equal(ops.invert_volume(sample.history, sample["image"]).data, values)
+    assert sample.replaced({"image": sample["image"]}).history == sample.history
+
+
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_a_feed_with_a_state_of_its_own_continues_exactly(prefetch):
     def numbers(batches):

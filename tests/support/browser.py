@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import os
@@ -19,6 +20,18 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 # Chromium reads commands from descriptor 3 and answers on 4
 _LAUNCH = "import os, sys; os.dup2({}, 3); os.dup2({}, 4); os.execv(sys.argv[1], sys.argv[1:])"
 _PATIENCE_S = 60
+_BEYOND = """(() => {
+  const edge = document.documentElement.clientWidth + 1;
+  const kept = (e) => { for (let up = e.parentElement; up && up !== document.body; up = up.parentElement)
+    if (getComputedStyle(up).overflowX !== "visible" || getComputedStyle(up).position === "fixed") return true;
+    return getComputedStyle(e).position === "fixed"; };
+  const wide = [...document.body.querySelectorAll("*")].filter((e) => {
+    const box = e.getBoundingClientRect();
+    return box.width > 0 && box.right > edge && getComputedStyle(e).visibility !== "hidden" && !kept(e); });
+  const whole = document.documentElement.scrollWidth;
+  const page = whole > edge ? [`the page is ${whole} wide`] : [];
+  return [...page, ...wide.slice(0, 3).map((e) => `${e.tagName}.${e.className}: ${e.textContent.slice(0, 60)}`)];
+})()"""
 
 
 def chromium() -> str:
@@ -62,14 +75,35 @@ class Browser:
         self._process.wait(timeout=_PATIENCE_S)
         self._from.close()
 
-    def open(self, path: Path) -> None:
-        """Load a page, and wait until its script has said that it is done."""
+    def open(self, path: Path, done: str = "document.body?.dataset.ready === 'yes'") -> None:
+        """Load a page, and wait until an expression is true, by default until its script has said that it is done."""
         self.events.clear()
         self._call("Page.navigate", url=path.as_uri())
         end = time.monotonic() + _PATIENCE_S
-        while self.run("document.body?.dataset.ready") != "yes":
+        while self.run(f"location.href === {json.dumps(path.as_uri())} && {done}") is not True:
             assert time.monotonic() < end, f"the page is not ready: {self.events}"
             time.sleep(0.05)
+
+    def faults(self) -> list[str]:
+        """What scripts of the page threw or logged, and what it asked for elsewhere, since it was opened."""
+        asked = [
+            e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"
+        ]
+        thrown = [str(e) for e in self.events if e["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
+        return [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] + thrown
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Show pages at a width in CSS pixels; below 600 as a phone does."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._call("Emulation.setDeviceMetricsOverride", **size)
+
+    def picture(self) -> bytes:
+        """What is shown, as PNG."""
+        return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
+
+    def beyond(self) -> list[str]:
+        """Elements that reach beyond the right edge, where nothing scrolls or cuts them."""
+        return self.run(_BEYOND)
 
     def run(self, script: str):
         """The value of an expression on the page."""

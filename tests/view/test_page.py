@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import seqpipe
 from seqpipe.cli import main
 from seqpipe.errors import OutputError, ParameterError
-from seqpipe.ops import Chain, Flip3d, GaussianNoise3d
+from seqpipe.ops import Chain, Flip, Flip3d, GaussianNoise3d
 from seqpipe.parts import Boxes, Labels, Points
 from seqpipe.view import compare, show
 from seqpipe.view.encoding import colors, downsample_mean, downsample_nearest, level_values, mosaic, quantize
@@ -166,6 +166,18 @@ def test_samples_are_shown_part_by_part():
     assert len(show({"image": batch, "label": Labels(batch)}).panels) == 3
     assert len(batch.show().panels) == 3
     assert "three" not in show({"label": Labels(volume((2, 2, 2)))}).html
+
+
+def test_samples_of_a_data_set_are_shown_and_compared_without_their_numbers():
+    clip = seqpipe.Sequence(np.zeros((2, 6, 8, 3), np.uint8), "FHWC")
+    sample = seqpipe.items([{"image": clip, "label": 3, "times": np.arange(2)}]).sample(0)
+    assert {"label", "times", "index"} < set(sample)
+    titles = [panel.title for panel in show(sample).panels]
+    assert titles == ["image"]
+    assert [panel.title for panel in compare(Chain(Flip()), sample).panels] == [
+        "before: image",
+        "after: image",
+    ]
 
 
 def test_points_of_volumes_lie_where_they_are():
