@@ -229,9 +229,7 @@ def _sound(
         with AudioReader(data) as reader:
             sound = reader.audio()
     except SeqpipeError as error:
-        raise UnreadableSourceError(
-            f"no sound that can be decoded: {error.fact}", source=source
-        ) from error
+        raise UnreadableSourceError(f"no sound that can be decoded: {error.fact}", source=source) from error
     signal, rate = sound.samples.T, float(sound.sample_rate)
     begin = round(offset * rate)
     signal = signal[begin : begin + round(duration * rate) if duration > 0 else None]
