@@ -222,10 +222,9 @@ class _OpenCv:
         """Call a function while OpenCV uses no threads of its own; return its result."""
         with self._lock:
             self._calls += 1
-            cv2 = sys.modules.get("cv2")
-            if self._threads is None and hasattr(
-                cv2, "setNumThreads"
-            ):  # it may be in the middle of its import
+            cv2: Any = sys.modules.get("cv2")
+            # it may be in the middle of its import
+            if self._threads is None and hasattr(cv2, "setNumThreads"):
                 self._threads = cv2.getNumThreads()
                 cv2.setNumThreads(1)
         try:

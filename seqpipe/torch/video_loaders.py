@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -105,7 +105,9 @@ def register_vllm(name: str = "seqpipe", *, base: str | None = None) -> None:
             "do_sample_frames": len(numbers) == total,
         }
 
-    registry.register(name)(type("SeqpipeVideoLoader", (parent,), {"load_bytes": classmethod(load_bytes)}))
+    registry.register(name)(
+        type("SeqpipeVideoLoader", (parent,), {"load_bytes": classmethod(cast("Any", load_bytes))})
+    )
 
 
 def _spread(total: int, duration_s: float, num_frames: int, fps: float) -> IntArray:
