@@ -44,7 +44,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--rank", type=int, help="used by this program itself")
     options = parser.parse_args(arguments)
-    os.environ |= {"SEQPIPE_PROCESSES": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    # Ray's workers yield to all other processes by default
+    os.environ |= {"SEQPIPE_PROCESSES": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
     paths = media.named([media.small(options.folder, n) for n in range(3)], options.folder, options.videos)
     clips = _clips(paths, Clip(16, per_video=5), options.folder)
     if options.rank is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seqpipe import ParameterError
@@ -30,14 +30,15 @@ def _read(order: SampleOrder, epoch: int, world: int, done, count: int) -> list[
 
 
 @settings(max_examples=300, deadline=None)
-@given(orders, histories, st.integers(0, 3))
-def test_each_sample_comes_once_over_any_history_of_ranks(order, history, epoch):
+@given(orders, histories, st.integers(0, 3), st.integers(1, 8))
+@example(SampleOrder(size=1000, unit=1, shuffle=True, seed=1), [(8, 37)], 2, 6)  # eight ranks become six
+def test_each_sample_comes_once_over_any_history_of_ranks(order, history, epoch, last):
     seen, done = [], ()
     for world, count in history:
         longest = order.share(epoch, 0, world, done=done).longest
         seen += _read(order, epoch, world, done, min(count, longest))
         done += ((world, min(count, longest)),)
-    seen += _read(order, epoch, 3, done, order.size)
+    seen += _read(order, epoch, last, done, order.size)
     assert sorted(seen) == list(range(order.size))
 
 

@@ -26,7 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",
+    }  # workers yield to all others by default
     ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     yield
@@ -105,7 +108,7 @@ told.with_suffix(".pid").write_text(str(os.getpid()))
 seqpipe.ray.export(clips(told), {str(out)!r}, samples_per_shard=2, concurrency=1)
 """
     killed = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     while ray.available_resources().get("CPU", 0) < 2:  # Ray stops the actors of a dead driver
