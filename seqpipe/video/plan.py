@@ -15,15 +15,16 @@ from collections.abc import Callable, Collection, Iterator, Sized
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..array import Array, BoolArray, IntArray, distinct
 from ..core.cached import cached_property
-from ..core.param import check_list
+from ..core.param import Param, check_list
 from ..core.workers import InterruptibleFuture
 from ..errors import DamagedSourceError, ParameterError, SeqpipeError, SourceError
+from ..sampling.clock import EQUAL_S
 from ..sequence import Sequence
 from .convert.output import OutputSpec
 from .packet_index import PacketIndex, PacketTable
@@ -46,11 +47,21 @@ __all__ = [
     "damaged_by",
     "lost_error",
     "make_plan",
+    "nearest_frames",
     "resolve_slice",
     "start_packets",
     "tracked",
     "undecodable",
 ]
+
+_TOLERANCE_S: Final = Param(
+    name="tolerance_s",
+    doc="Largest distance from a time to a timestamp",
+    kind=float,
+    lo=0,
+    unit="s",
+    optional=True,
+)
 
 
 def check_frame_number(number: Any) -> int:
@@ -96,6 +107,33 @@ def check_time_s(seconds: Any) -> float:
     except OverflowError:  # an int beyond the range of float
         return math.inf if seconds > 0 else -math.inf
     raise ParameterError(f"{seconds!r} is not a time", allowed="a number of seconds")
+
+
+def nearest_frames(
+    index: PacketIndex, seconds: Seq[float], nearest: bool, tolerance_s: float | None
+) -> list[int]:
+    """Return the frames whose timestamps are nearest to times, of two the earlier one.
+
+    Raises:
+        FrameRangeError: the nearest one is further away than ``tolerance_s``; there is no frame.
+        ParameterError: a tolerance without ``nearest``, or below 0.
+    """
+    tolerance = _TOLERANCE_S.check(tolerance_s)
+    if not nearest:
+        raise ParameterError(f"tolerance_s={tolerance_s!r} without nearest", allowed="nearest=True")
+    clock, wanted = index.timestamps, np.array(seconds)
+    if not len(clock):
+        raise index.range_error("any frame", "")
+    after = np.searchsorted(clock, wanted).clip(0, len(clock) - 1)
+    before = np.maximum(after - 1, 0)
+    chosen = np.where(wanted - clock[before] <= clock[after] - wanted, before, after)
+    far = np.abs(clock[chosen] - wanted) > (math.inf if tolerance is None else tolerance + EQUAL_S)
+    if far.any():
+        raise index.range_error(
+            f"a frame within {tolerance:g} s of {wanted[far][0]:.6f} s",
+            f"times near frames; the nearest one is at {clock[chosen[far][0]]:.6f} s",
+        )
+    return [int(number) for number in chosen]
 
 
 Outcomes: TypeAlias = "dict[int, Sequence | SeqpipeError]"

@@ -42,6 +42,7 @@ from .plan import (
     check_time_s,
     lost_error,
     make_plan,
+    nearest_frames,
     resolve_slice,
 )
 from .probe.info import StreamInfo
@@ -241,7 +242,9 @@ class VideoReader(Closing):
             raise lost_error(self._index, lost)
         return self._sequence(pixels, wanted, self._output.layout)
 
-    def at(self, seconds: float | Iterable[float]) -> Sequence:
+    def at(
+        self, seconds: float | Iterable[float], *, nearest: bool = False, tolerance_s: float | None = None
+    ) -> Sequence:
         """Return the frames on screen at times: for each time, the last frame whose timestamp is not later.
 
         Times that differ by at most a microsecond count as equal.
@@ -249,6 +252,8 @@ class VideoReader(Closing):
         Args:
             seconds: a time on the stream's own clock, from the first frame's timestamp to before the last frame's end;
                 or several.
+            nearest: take the frame whose timestamp is nearest, of two the earlier one; times may be outside then.
+            tolerance_s: with ``nearest``: largest distance from a time to the timestamp, in seconds; None for any.
 
         Returns:
             A sequence of layout ``HWC`` for one time, as for one frame number, and ``FHWC`` for several. For a remote
@@ -259,12 +264,14 @@ class VideoReader(Closing):
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
         if isinstance(seconds, Real) or getattr(seconds, "shape", None) == ():
-            one = self.at([cast("float", seconds)])
+            one = self.at([cast("float", seconds)], nearest=nearest, tolerance_s=tolerance_s)
             return Sequence(one.data[0], self._output.frame_layout, one.source, one.frames, one.timestamps)
         times = [
             check_time_s(t)
             for t in check_list("seconds", seconds, "a time in seconds, such as 1.5, or a list of times")
         ]
+        if nearest or tolerance_s is not None:
+            return self.frames(nearest_frames(self._index, times, nearest, tolerance_s))
         if self._indexed is None and (displayed := self._at_by_cues(times)) is not None:
             return displayed
         return self.frames([self.frame_at(t) for t in times])

@@ -8,7 +8,7 @@ import pytest
 
 from seqpipe.video.probe.info import StreamInfo
 from seqpipe.video.probe.probe import probe
-from tests.support.ffmpeg import count_frames, frame_times
+from tests.support.ffmpeg import count_frames, frame_times, write
 from tests.support.media import made
 
 from .written import lines
@@ -89,3 +89,25 @@ def test_markup_in_a_name_is_only_a_name(run, tmp_path):
 
 def test_a_path_is_required(run):
     assert "Missing argument 'PATH...'" in run("probe", code=2).stderr
+
+
+def test_chapters_and_languages_are_shown(run, tmp_path):
+    marks = "".join(
+        f"[CHAPTER]\nTIMEBASE=1/1000\nSTART={start}\nEND={end}\ntitle={title}\n"
+        for start, end, title in ((0, 300, "Intro"), (300, 900, "Rest"))
+    )
+    (tmp_path / "marks.txt").write_text(f";FFMETADATA1\n{marks}")
+    (tmp_path / "words.srt").write_text("1\n00:00:00,100 --> 00:00:00,500\nHello\n")
+    inputs = [
+        one
+        for path in (made("h264"), tmp_path / "words.srt", tmp_path / "marks.txt")
+        for one in ("-i", str(path))
+    ]
+    maps = "-map", "0:v", "-map", "1", "-map_metadata", "2", "-c:v", "copy", "-metadata:s:s:0", "language=ger"
+    write(tmp_path / "x.mkv", *inputs, *maps)
+    text = run("probe", tmp_path / "x.mkv").stdout
+    assert "0.000 s Intro; 0.300 s Rest" in text
+    (told,) = lines(run("probe", tmp_path / "x.mkv", "--json").stdout)
+    assert told["languages"] == {"1": "ger"}
+    assert told["chapters"][1] == {"start_s": 0.3, "end_s": 0.9, "title": "Rest"}
+    assert [stream["kind"] for stream in told["streams"]] == ["video", "subtitle"]

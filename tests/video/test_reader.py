@@ -419,3 +419,18 @@ def test_a_turned_video_has_the_measures_of_its_frames():
     with seqpipe.open(made("rotated_90")) as video:
         assert (video.height, video.width) == video[0].numpy().shape[:2]
         assert video.height == video.info.width
+
+
+def test_the_nearest_frame_of_a_time() -> None:
+    with seqpipe.open(made("vfr")) as video:
+        times = np.concatenate([[-5.0, 99.0], np.random.default_rng(0).uniform(0, video.timestamps[-1], 20)])
+        expected = [int(np.abs(video.timestamps - time).argmin()) for time in times]
+        assert video.at(times, nearest=True).frames.tolist() == expected
+        gap = float(np.diff(video.timestamps).max())
+        assert video.at(times[2], nearest=True, tolerance_s=gap).frames.tolist() == expected[2:3]
+        with pytest.raises(
+            FrameRangeError, match=r"a frame within 0\.5 s of 99\.000000 s is not in the video"
+        ):
+            video.at(99, nearest=True, tolerance_s=0.5)
+        with pytest.raises(ParameterError, match=r"tolerance_s=0\.5 without nearest"):
+            video.at(0, tolerance_s=0.5)

@@ -46,7 +46,8 @@ def probe(
 ) -> None:
     """Show the properties of videos and volumes.
 
-    Read from headers: streams, codec, size, color and timing of a video; shape, spacing and orientation of a volume.
+    Read from headers: streams, codec, size, color, timing, chapters and languages of a video; shape, spacing and
+    orientation of a volume.
 
     PATH is a file, a folder (searched recursively), a URL, a pattern in quotes, or - for standard input; write --
     before names that begin with a dash. The number of frames is taken from the container's header; seqpipe index
@@ -69,7 +70,7 @@ def probe(
         except SeqpipeError as error:
             failed = True
             click.echo(f"Error: {worded(error)}", err=True)
-    _show(infos, _VIDEOS)
+    _show(infos, _VIDEOS, _further(infos[0].source) if len(infos) == 1 else {})
     _show(volumes, _VOLUMES)
     if failed:
         click.get_current_context().exit(1)
@@ -105,13 +106,33 @@ def _probe_one(
     index = None if open_index is None else open_index(item.path, whole=True, stream=stream)
     info = probe_source(item.path, stream=stream) if index is None else index.info
     if as_json:
-        click.echo(json.dumps({"type": "stream", **info.to_json()}))
+        click.echo(json.dumps({"type": "stream", **info.to_json(), **_contents(item.path)}))
     elif index is None:
         yield info
     else:
         _show([info], _VIDEOS)
     if index is not None:
         _list_packets(item.path, index, as_json=as_json)
+
+
+def _contents(source: str) -> dict[str, Any]:
+    """Chapters of a container, and languages of its streams: of sound and subtitles."""
+    from ...video.probe.probe import chapters, languages, open_container
+    from ...video.source.source import open_source
+
+    with open_container(open_source(source)) as container:
+        return {"chapters": chapters(container), "languages": languages(container)}
+
+
+def _further(source: str) -> dict[str, str]:
+    """The contents of a container as text; nothing for a source that cannot be opened again."""
+    try:
+        found = _contents(source)
+    except SeqpipeError:
+        return {}
+    marks = "; ".join(f"{one['start_s']:.3f} s {one['title']}".rstrip() for one in found["chapters"])
+    spoken = ", ".join(f"{number}: {language}" for number, language in found["languages"].items())
+    return {name: text for name, text in (("chapters", marks), ("languages", spoken)) if text}
 
 
 def _list_packets(source: str, index: PacketIndex, *, as_json: bool) -> None:
@@ -139,7 +160,7 @@ def _plain(value: Any) -> str:
     return f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
-def _show(infos: Seq[Any], columns: Mapping[str, _Column]) -> None:
+def _show(infos: Seq[Any], columns: Mapping[str, _Column], further: Mapping[str, str] | None = None) -> None:
     """Print one source's facts, a line each; print several sources, a line each."""
     if not infos:
         return
@@ -150,7 +171,7 @@ def _show(infos: Seq[Any], columns: Mapping[str, _Column]) -> None:
     if len(infos) == 1:
         title = Text(printable(infos[0].source))
         table = Table("fact", "value", title=title, title_justify="left", show_header=False)
-        for name, value in infos[0].describe().items():
+        for name, value in {**infos[0].describe(), **(further or {})}.items():
             table.add_row(name, Text(printable(value)))
     else:
         table = Table()

@@ -41,9 +41,11 @@ __all__ = [
     "av_packet",
     "bounded",
     "build_name",
+    "chapters",
     "encrypted_packets",
     "is_cover",
     "is_encrypted",
+    "languages",
     "locate",
     "missing_decoders",
     "no_packets",
@@ -133,6 +135,25 @@ def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
         except av.error.FFmpegError as error:
             raise unreadable(source, error) from error
         return stream_info(source, container, video, first)
+
+
+def chapters(container: InputContainer) -> list[dict[str, Any]]:
+    """Return start and end in seconds, and title, of each chapter; times count from the container's start."""
+    return [
+        {
+            "start_s": float(one["start"] * one["time_base"]),
+            "end_s": float(one["end"] * one["time_base"]),
+            "title": one["metadata"].get("title", ""),
+        }
+        for one in container.chapters()
+        if one["time_base"]
+    ]
+
+
+def languages(container: InputContainer) -> dict[int, str]:
+    """Return the language of each stream that states one, such as "eng", by its number."""
+    stated = {stream.index: stream.metadata.get("language", "und") for stream in container.streams}
+    return {number: language for number, language in stated.items() if language != "und"}
 
 
 @contextlib.contextmanager
