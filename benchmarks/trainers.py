@@ -232,7 +232,7 @@ def _gop(gop: int) -> Callable[[argparse.Namespace], Iterator[dict[str, float]]]
     return read
 
 
-_RESIZED = [(128, 256), (192, 192), (256, 128)]
+_RESIZED = [(96, 384), (192, 192), (384, 96)]
 JOBS: dict[str, dict[str, Callable[[argparse.Namespace], Iterator[dict[str, float]]]]] = {
     "robots": {"seqpipe": _seqpipe_robots, "torchcodec as LeRobot": _torchcodec_robots},
     "buckets": {

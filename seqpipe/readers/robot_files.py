@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -26,11 +27,36 @@ from ..errors import (
     described_type,
 )
 
-__all__ = ["Footage", "RobotFiles", "RobotFrames", "read_frames"]
+__all__ = ["Footage", "RobotFiles", "RobotFrames", "read_frames", "robot_folder"]
 
 VERSIONS: Final = ("v2.1", "v3.0")
 _NEEDED: Final = ("timestamp", "episode_index", "index", "task_index")
 _LANGUAGE: Final = "language"  # columns of lists of dictionaries, which are not read
+
+
+def robot_folder(root: Path) -> Path:
+    """Return the folder of a data set: the given one, or where LeRobot keeps a repository that it has downloaded.
+
+    Raises:
+        SourceNotFoundError: it is neither a folder nor such a repository.
+    """
+    if root.is_dir():
+        return root
+    home = Path(
+        os.environ.get("HF_LEROBOT_HOME")
+        or Path(os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface") / "lerobot"
+    ).expanduser()
+    hub = home / "hub" / f"datasets--{'--'.join(root.parts)}" / "snapshots"
+    snapshots = sorted(hub.glob("*"), key=lambda one: one.stat().st_mtime) if hub.is_dir() else []
+    found = [one for one in (home / root, *snapshots[::-1]) if (one / "meta/info.json").is_file()]
+    if root.is_absolute() or not found:
+        raise SourceNotFoundError(
+            "it is no folder, and no repository that LeRobot has downloaded",
+            source=str(root),
+            allowed=f"the folder that holds meta, data and videos, or a repository in {home} or its hub",
+            advice="Give the folder that holds meta, data and videos, or download it with LeRobot",
+        )
+    return found[0]
 
 
 class Footage(NamedTuple):

@@ -16,7 +16,7 @@ from ..dataset.dataset import Dataset
 from ..errors import ParameterError, UnreadableSourceError, described_type
 from ..readers.fetch import LazyEngine, LazyPool
 from ..readers.report import ReportBook
-from ..readers.robot_files import Footage, RobotFiles, RobotFrames, read_frames
+from ..readers.robot_files import Footage, RobotFiles, RobotFrames, read_frames, robot_folder
 from ..sampling.params import ON_ERROR, SEED, SHUFFLE, OnError
 from ..video.convert.output import OutputSpec, check_output
 from ..video.device import DECODE, STREAM, THREADS, parse_device
@@ -63,7 +63,8 @@ def lerobot(
     :meth:`Dataset.map` draw once for all cameras, which then have one size and number of times.
 
     Args:
-        root: the folder with ``meta``, ``data`` and ``videos``.
+        root: the folder with ``meta``, ``data`` and ``videos``, or the name of a repository that LeRobot has
+            downloaded, such as "lerobot/pusht".
         delta_timestamps: for cameras and columns by name: times in seconds relative to the frame, multiples of the
             frame's duration. Times outside of the episode are its first or last frame, and marked in ``…_is_pad``.
         episodes: numbers of the episodes; None for all. Their order is that of the data set.
@@ -95,7 +96,7 @@ def lerobot(
     chosen, tolerance = decode or Decode(), _TOLERANCE.check(tolerance_s)
     policy, order = ON_ERROR.check(on_error), (SHUFFLE.check(shuffle), SEED.check(seed))
     place = parse_device(device)
-    folder = Path(check_path("root", root))
+    folder = robot_folder(Path(check_path("root", root)))
     files = RobotFiles(folder)
     names = files.chosen_cameras(cameras)
     offsets = _offsets(files, delta_timestamps, names, tolerance)

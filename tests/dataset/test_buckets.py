@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 
 import seqpipe
 from seqpipe import Bucket, Clip, ParameterError, StateError, ops
 from tests.dataset.sources import gist, listed, parts_of
+from tests.support.media import made
 
 SHAPES = [(32, 32), (24, 48)]
 
@@ -160,6 +162,21 @@ def test_images_and_clips_alternate_in_a_packed_sequence():
 def test_images_that_cannot_be_packed_are_named(images, said):
     with pytest.raises(ParameterError, match=said):
         seqpipe.packed(images, (2, 16, 16), budget=8)
+
+
+def test_images_and_clips_of_a_list_are_interleaved_with_their_texts(tmp_path):
+    rows = ["path,start_frame,end_frame,text"]
+    for number, name in enumerate(("one.png", "two.png")):
+        cv2.imwrite(str(tmp_path / name), np.full((96, 128, 3), 40 * number, np.uint8))
+        rows.append(f"{tmp_path / name},,,picture {number}")
+    rows.insert(2, f"{made('h264')},3,8,a clip")
+    (tmp_path / "list.csv").write_text("\n".join(rows))
+    dataset = seqpipe.videos(seqpipe.listing(str(tmp_path / "list.csv")), seqpipe.Whole())
+    (batch,) = dataset.batch(8, bucket=Bucket(token_budget=512, token=(2, 16, 16), pack=True))
+    assert list(batch["text"]) == ["picture 0", "a clip", "picture 1"]
+    one = seqpipe.packed(batch["image"], (2, 16, 16), budget=512)
+    assert one.grid.tolist() == [[1, 6, 8], [3, 6, 8], [1, 6, 8]]
+    assert one.mask.sum() == 5 * 48
 
 
 def test_a_bucket_without_samples_is_named():

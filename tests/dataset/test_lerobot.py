@@ -178,6 +178,18 @@ def test_operators_orders_states_and_copies(roots):
                 np.testing.assert_array_equal(one[camera].numpy(), other[camera].numpy())
 
 
+@pytest.mark.parametrize("place", ["me/cube", "hub/datasets--me--cube/snapshots/0a1b"])
+def test_a_repository_is_found_where_lerobot_keeps_it(roots, tmp_path, monkeypatch, place):
+    monkeypatch.setenv("HF_LEROBOT_HOME", str(tmp_path))
+    (tmp_path / place).parent.mkdir(parents=True)
+    (tmp_path / place).symlink_to(roots["v3.0"])
+    assert lerobot("me/cube").size == sum(LENGTHS)
+    with pytest.raises(
+        SourceNotFoundError, match=r"me/ball: it is no folder, and no repository that LeRobot has"
+    ):
+        lerobot("me/ball")
+
+
 def changed_info(root, **values):
     path = root / "meta/info.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))

@@ -438,6 +438,9 @@ def test_the_variable_says_how_many(monkeypatch):
 def test_by_default_many_threads_are_worth_them(monkeypatch, threads, count):
     monkeypatch.delenv(PROCESSES.name, raising=False)
     assert processes(threads) == count
+    with monkeypatch.context() as free_threaded:
+        free_threaded.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+        assert processes(threads) == 0
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the program that has started this worker")
     assert processes(threads) == 0
 

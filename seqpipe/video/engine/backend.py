@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from contextlib import AbstractContextManager
@@ -52,7 +53,9 @@ def processes(threads: int) -> int:
     text = os.environ.get(PROCESSES.name)
     if text is None:
         # None in a process of multiprocessing: its siblings, such as a DataLoader's workers, use the other cores.
-        if threads < _FROM_THREADS or not hasattr(os, "memfd_create"):
+        # None without a GIL (free-threaded Python), which threads would have to wait for.
+        has_gil: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+        if threads < _FROM_THREADS or not has_gil or not hasattr(os, "memfd_create"):
             return 0
         from multiprocessing import parent_process
 
