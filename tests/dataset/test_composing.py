@@ -16,6 +16,7 @@ import seqpipe
 from seqpipe import Clip, Grid, ParameterError, Patch, StateError, fn, ops
 from seqpipe.parts import Labels
 from tests.dataset.sources import MAKERS, cases, gist, listed, listed_pictures
+from tests.support.in_processes import darker, dies
 
 
 def _clips(**options):
@@ -101,25 +102,17 @@ def test_a_function_of_ones_own_sees_a_sample_and_its_label():
         assert (batch["twice"] == 2 * batch["label"]).all()
 
 
-def _darker(parts):
-    return {**parts, "image": parts["image"].numpy() // 2, "process": os.getpid()}
-
-
-def _dies(parts):
-    os._exit(3 if parts["index"] == 1 else 0)
-
-
 def test_a_function_may_run_in_processes_with_equal_results():
     dataset = seqpipe.items(listed_pictures(), shuffle=True)
-    with dataset.apply(_darker, workers=2).batch(4) as in_processes:
-        for one, two in zip(dataset.apply(_darker).batch(4), in_processes, strict=True):
+    with dataset.apply(darker, workers=2).batch(4) as in_processes:
+        for one, two in zip(dataset.apply(darker).batch(4), in_processes, strict=True):
             assert np.array_equal(np.asarray(one["image"]), np.asarray(two["image"]))
             assert os.getpid() in one["process"]
             assert os.getpid() not in two["process"]
 
 
 def test_a_process_that_dies_is_named_and_others_follow():
-    with seqpipe.items(listed_pictures()).apply(_dies, workers=1).batch(2) as dataset:
+    with seqpipe.items(listed_pictures()).apply(dies, workers=1).batch(2) as dataset:
         for _ in range(2):
             with pytest.raises(seqpipe.BackendError, match=r"a process of apply\(\) has died"):
                 next(dataset.epoch(0))
@@ -191,7 +184,7 @@ def test_wrong_sources_name_what_is_allowed():
 
 
 @given(
-    count=st.integers(1, 40),
+    count=st.integers(1, 60),
     before=st.integers(1, 9),
     after=st.integers(1, 9),
     world=st.integers(1, 3),
@@ -213,7 +206,9 @@ def test_batches_that_must_be_full_are_full_behind_a_resume_with_another_size(
         [batch.index.tolist() for batch in next(iter(part.batch(after, last="drop").epochs(1, resume=state)))]
         for part in parts
     ]
-    assert {len(rest) for rest in rests} == {max(0, count // world - read * before) // after}
+    # without shuffle neighbors stay together, so that a rank of 34 samples may have 16
+    least = min(len(part.batch(1).epoch(0)) for part in parts)
+    assert {len(rest) for rest in rests} == {max(0, least - read * before) // after}
     assert all(len(batch) == after for rest in rests for batch in rest)
 
 
