@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -147,14 +148,13 @@ def _register(options: argparse.Namespace) -> None:
     listed, register = options.folder / "urls.txt", options.folder / f"simulated-{count}.register"
     listed.write_text("".join(f"s3://{BUCKET}/{n // 1000:04d}/clip {n:07d}.mp4\n" for n in range(count)))
     register.unlink(missing_ok=True)
-    import zlib
-
     facts, began = json.dumps(Facts.of(index)), time.perf_counter()
+    packed = zlib.compress(pack(index, ("", 0, "")), 1)  # the same for all: planning reads none
     with SharedRegister(str(register), add=True) as shared, listed.open() as lines:
         for url in map(str.rstrip, lines):
             stamp = url, 100_000, '"0123456789abcdef0123456789abcdef"'
             row = (*stamp, bytes(20), facts, _checksum(*stamp, facts), True, False)
-            shared._waiting.append((row, (url, zlib.compress(pack(index, stamp), 1))))
+            shared._waiting.append((row, (url, packed)))
             if len(shared._waiting) >= 5000:
                 shared._write()
     sys.stdout.write(

@@ -48,8 +48,10 @@ def raised_by_name(rows: Iterable[Any]) -> Iterator[Any]:
         if not type(error).__module__.startswith("ray"):
             raise
         if isinstance(cause := getattr(error, "cause", None), SeqpipeError):
-            raise copy(cause) from error
-        raise _named(error) from error
+            raise copy(cause) from error.with_traceback(None)
+        raise _named(error) from error.with_traceback(
+            None
+        )  # whose frames would keep the actors and their cores
 
 
 def _named(error: Exception) -> BackendError:

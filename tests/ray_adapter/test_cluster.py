@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -111,7 +112,12 @@ seqpipe.ray.export(clips(told), {str(out)!r}, samples_per_shard=2, concurrency=1
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    while ray.available_resources().get("CPU", 0) < 2:  # Ray stops the actors of a dead driver
+    until = time.monotonic() + 120
+    while (
+        ray.available_resources().get("CPU", 0) < 2
+    ):  # Ray stops the actors of a dead driver, and unused ones
+        assert time.monotonic() < until
+        gc.collect()
         time.sleep(0.1)
     shards = {path: path.stat().st_mtime_ns for path in out.glob("*.tar")}
     assert not (out / "manifest.jsonl").exists()

@@ -171,7 +171,7 @@ REGISTER_NAME: Final = "seqpipe.register"
 """Name of a register that readers find automatically in their ``file_root``."""
 
 _WAIT_S, _COMMIT_S = 60.0, 1.0
-_PUT_ATTEMPTS = 20
+_PUT_ATTEMPTS, _PAGE_ROWS = 20, 10_000
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, tag TEXT, ends BLOB, facts TEXT, "
     "checksum INTEGER, whole INTEGER, verified INTEGER)",
@@ -252,18 +252,28 @@ class SharedRegister(Closing):
     def facts(self, stamps: Iterable[Stamp], urls: Container[str] = ()) -> dict[str, Facts]:
         """Return facts by name: of the contents with these stamps, and of objects that readers compare by ETag."""
         wanted = {self._key(stamp[0]): stamp for stamp in stamps}
-        result = {}
-        for key, size, tag, facts, checksum in self._rows(
-            "SELECT path, size, tag, facts, checksum FROM files"
-        ):
+        result: dict[str, Facts] = {}
+        parsed: dict[str, Facts] = {}  # many files have the same
+        for key, size, tag, facts, checksum in self._files():
             stamp = (key, size, tag) if key in urls and _is_etag(tag) else wanted.get(key)
             if (
                 stamp is not None
                 and (size, tag) == stamp[1:]
                 and checksum == _checksum(key, size, tag, facts)
             ):
-                result[stamp[0]] = Facts(*json.loads(facts))
+                if facts not in parsed:
+                    parsed[facts] = Facts(*json.loads(facts))
+                result[stamp[0]] = parsed[facts]
         return result
+
+    def _files(self) -> Iterator[tuple[Any, ...]]:
+        """Yield path, size, tag, facts and checksum of all files, a page at a time: there may be millions."""
+        columns, last = "rowid, path, size, tag, facts, checksum", 0
+        while page := self._rows(
+            f"SELECT {columns} FROM files WHERE rowid > ? ORDER BY rowid LIMIT {_PAGE_ROWS}", (last,)
+        ):
+            yield from (row[1:] for row in page)
+            last = page[-1][0]
 
     def index(
         self, source: Source, stamp: Stamp, *, whole: bool = False, verified: bool = False
