@@ -245,13 +245,9 @@ def native(
                 return result
         op = constant_op
         if op is None:
-            sampled = {name: _numbers(values[n], parameters[name].size) for name, n in positions.items()}
-            if image_layout(values[0]).startswith("FD"):  # the operator takes each volume of a sequence as a sample
-                frames = [shape[0] for shape in values[0].shapes()]
-                sampled = {
-                    name: np.repeat(numbers, frames, axis=0) if isinstance(numbers, np.ndarray) else numbers
-                    for name, numbers in sampled.items()
-                }
+            sampled = {
+                name: _numbers(values[n], parameters[name].size, values[0]) for name, n in positions.items()
+            }
             op = cls(**constants, **sampled)
         if on_images:
             return _on_images(op, values[0], run, cast_to, apart=sizes_differ)
@@ -338,8 +334,8 @@ def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
     return Value.of(list(results), values[0].layout, values[0].sources)
 
 
-def _numbers(value: Value, size: Any) -> Any:
-    """Return the numbers of a parameter, one for each sample or frame."""
+def _numbers(value: Value, size: Any, samples: Value) -> Any:
+    """Return the numbers of a parameter, one for each sample or frame, or each volume of sequences of volumes."""
     value = value.on_host()
     if value.by_frame:
         numbers = value.stacked("a parameter by frames")
@@ -359,6 +355,8 @@ def _numbers(value: Value, size: Any) -> Any:
                 f"a parameter of the shape {numbers.shape[1:]}", allowed="one number for each sample"
             )
         numbers = numbers.reshape(-1)
+    if samples.layout.startswith("FD"):  # operators take each volume as a sample
+        return np.repeat(numbers, [shape[0] for shape in samples.shapes()], axis=0)
     return numbers
 
 

@@ -196,10 +196,14 @@ class DaliCall:
             rows, framed = [], any(value.by_frame for value in values)
             for n in range(len(values[0]) if values else len(run.index)):
                 row = [value[n] for value in values]
-                more = {} if seed is None else {"rng": stream(seed, self.row.name, run.epoch, int(run.index[n]))}
+                more = (
+                    {} if seed is None else {"rng": stream(seed, self.row.name, run.epoch, int(run.index[n]))}
+                )
 
                 def one(row: list[Any], more: dict[str, Any] = more) -> Any:
-                    return function(*row[:inputs], **dict(zip(self.settings, row[inputs:], strict=True)), **more)
+                    return function(
+                        *row[:inputs], **dict(zip(self.settings, row[inputs:], strict=True)), **more
+                    )
 
                 rows.append(_by_frame(one, row, values, inputs) if framed else one(row))
             if count:
