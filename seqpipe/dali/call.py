@@ -198,17 +198,6 @@ def _translated(row: Row, name: str, value: Any) -> tuple[str, Any]:
     return name, row.values.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
-def _of_volumes(sampled: dict[str, Any], value: Value) -> dict[str, Any]:
-    """Repeat values of samples that are sequences of volumes, each of which the operator takes as a sample."""
-    if not image_layout(value).startswith("FD"):
-        return sampled
-    frames = [shape[0] for shape in value.shapes()]
-    return {
-        name: np.repeat(numbers, frames, axis=0) if isinstance(numbers, np.ndarray) else numbers
-        for name, numbers in sampled.items()
-    }
-
-
 def native(
     call: DaliCall,
     to: str = "",
@@ -256,8 +245,10 @@ def native(
                 return result
         op = constant_op
         if op is None:
-            sampled = {name: _numbers(values[n], parameters[name].size) for name, n in positions.items()}
-            op = cls(**constants, **_of_volumes(sampled, values[0]))
+            sampled = {
+                name: _numbers(values[n], parameters[name].size, values[0]) for name, n in positions.items()
+            }
+            op = cls(**constants, **sampled)
         if on_images:
             return _on_images(op, values[0], run, cast_to, apart=sizes_differ)
         return _on_lists(op, values[: len(call.inputs)], run)
@@ -343,8 +334,8 @@ def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
     return Value.of(list(results), values[0].layout, values[0].sources)
 
 
-def _numbers(value: Value, size: Any) -> Any:
-    """Return the numbers of a parameter, one for each sample or frame."""
+def _numbers(value: Value, size: Any, samples: Value) -> Any:
+    """Return the numbers of a parameter, one for each sample or frame, or each volume of sequences of volumes."""
     value = value.on_host()
     if value.by_frame:
         numbers = value.stacked("a parameter by frames")
@@ -364,6 +355,8 @@ def _numbers(value: Value, size: Any) -> Any:
                 f"a parameter of the shape {numbers.shape[1:]}", allowed="one number for each sample"
             )
         numbers = numbers.reshape(-1)
+    if samples.layout.startswith("FD"):  # operators take each volume as a sample
+        return np.repeat(numbers, [shape[0] for shape in samples.shapes()], axis=0)
     return numbers
 
 

@@ -99,3 +99,30 @@ def test_frames_are_a_side_of_the_window():
     assert (cut.at(0) == video[1:2, 2:6, 3:7]).all()
     last = run(lambda: fn.crop(array(video, np.uint8, "FHWC"), crop_d=1, crop_h=8, crop_w=10, crop_pos_z=1.0))
     assert (last[0][0].at(0) == video[2:]).all()
+
+
+def test_a_node_has_the_sides_of_the_window():
+    """Three numbers are slices or frames, rows and columns; two are rows and columns."""
+    video, sides = np.stack([IMAGE, IMAGE + 1, IMAGE + 2]), np.float32([2, 4, 4])
+
+    def results():
+        return [
+            fn.crop(array(video, np.uint8, layout), crop=array(sides[-count:], np.float32))
+            for layout, count in (("FHWC", 3), ("DHWC", 3), ("FHWC", 2))
+        ]
+
+    frames, slices, rows = (output.at(0) for output in run(results)[0])
+    assert (frames == video[1:, 2:6, 3:7]).all() or (frames == video[:2, 2:6, 3:7]).all()
+    assert (slices == frames).all()
+    assert (rows == video[:, 2:6, 3:7]).all()
+
+
+def test_volumes_of_a_sequence_are_mirrored_by_the_value_of_the_sample():
+    volumes = np.stack([np.stack([IMAGE] * 2)] * 3)
+
+    def results():
+        given = array(volumes, np.uint8, "FDHWC")
+        return fn.crop_mirror_normalize(given, mirror=array([1], np.int32), output_layout="FDHWC")
+
+    (result,) = run(results)[0]
+    assert (result.at(0) == volumes[..., ::-1, :]).all()
