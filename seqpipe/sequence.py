@@ -34,7 +34,7 @@ SequenceKind: TypeAlias = Literal["image", "labels"]
 _VIEW: Final = "seqpipe.view"
 _WRITER: Final = "seqpipe.video.encode.write"
 
-_LARGE: Final = 1 << 22  # bytes of stored values that are scaled slice by slice
+_SLICEWISE_BYTES: Final = 1 << 22  # bytes of stored values that are scaled slice by slice
 _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
 _LABEL: Final = Param(name="label", doc="Class number, -1 for none", lo=-1)
@@ -533,7 +533,7 @@ def scaled_values(stored: Array, slope: float, intercept: float) -> Array:
             data += kind.type(intercept)
         return data
     xp = namespace(stored)
-    if xp is not np or stored.nbytes < _LARGE or stored.dtype.kind == "c":
+    if xp is not np or stored.nbytes < _SLICEWISE_BYTES or stored.dtype.kind == "c":
         return _in_float64(stored, slope, intercept)
     data = np.empty(stored.shape, np.float32)
     for plane, target in zip(

@@ -14,7 +14,7 @@ __all__ = ["field_of", "parse_json", "reading_json"]
 
 KindT = TypeVar("KindT")
 
-_DEEPEST: Final = 200
+_MAX_DEPTH: Final = 200
 """Nesting from which text is refused: what is read is walked by recursion."""
 _NAMES: Final = {
     bool: "true or false",
@@ -41,13 +41,13 @@ def parse_json(text: object) -> Any:
         for one in (whole.values() if isinstance(whole, dict) else whole)
     ]:
         depth += 1
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise _too_deep()
     return value
 
 
 def _too_deep() -> ValueError:
-    return ValueError(f"it is nested more than {_DEEPEST} levels deep")
+    return ValueError(f"it is nested more than {_MAX_DEPTH} levels deep")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from ..errors import ParameterError
 
-__all__ = ["OF_OUTPUT", "OF_SEVERAL", "nearest", "refuses_unknown", "refuses_unknown_fields", "suggestion"]
+__all__ = ["OF_OUTPUT", "OF_SEVERAL", "nearest", "refuses_unknown", "refuses_unknown_fields"]
 
 _OF_READERS: Final = (
     "Read sequences by seqpipe.videos(source, Clip(length, stride=…)), or one by .sequence(start, length)"
@@ -48,12 +48,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     folded = {other.lower(): other for other in known}
     close = get_close_matches(name.strip().lower(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else ""
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the most similar known name as advice; "" if none is similar."""
-    found = nearest(name, known)
-    return f"Perhaps {found!r} is meant" if found else ""
 
 
 def refuses_unknown(

@@ -92,7 +92,7 @@ class DataNode(ops.DataNode):
         device: device of the value, "cpu" or "gpu".
         summary: constant arguments as text, for messages and fingerprints.
         part: number of the value among several of its only input; None for the input's own value.
-        passes: whether the value is that of its only input, on the same or another device.
+        is_passthrough: whether the value is that of its only input, on the same or another device.
         applies: the operator on images that it applies to its first input before anything else, if known; its other
             inputs do not change which pixels that operator reads.
     """
@@ -115,11 +115,11 @@ class DataNode(ops.DataNode):
         device: str = "cpu",
         summary: str = "",
         part: int | None = None,
-        passes: bool = False,
+        is_passthrough: bool = False,
         applies: Any = None,
     ) -> None:
         self._label, self._compute, self._summary, self._part = label, compute, summary, part
-        self._passes, self._applies = passes, applies
+        self._is_passthrough, self._applies = is_passthrough, applies
         self.device, self.where = device, user_line()
         self.pipeline = current()
         self.scope = self.pipeline.scope if self.pipeline is not None else None
@@ -150,9 +150,9 @@ class DataNode(ops.DataNode):
         return self
 
     @property
-    def passes(self) -> bool:
-        """See :meth:`seqpipe.ops.DataNode.passes`; False within a branch."""
-        return self._passes and self.scope is None
+    def is_passthrough(self) -> bool:
+        """See :meth:`seqpipe.ops.DataNode.is_passthrough`; False within a branch."""
+        return self._is_passthrough and self.scope is None
 
     @property
     def applies(self) -> Any:
@@ -457,7 +457,7 @@ def _summary(array: np.ndarray[Any, Any]) -> str:
 
 def _on(node: DataNode, device: str, compute: Compute) -> DataNode:
     """Return a node that has the same samples on a device."""
-    return DataNode(device, [node], compute, device=device, passes=True)
+    return DataNode(device, [node], compute, device=device, is_passthrough=True)
 
 
 @recorded("arithmetic")

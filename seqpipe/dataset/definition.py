@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +27,6 @@ from .absorbing import Absorbed, absorbed
 from .bucketing import BucketedBatches, FitStage, buckets_of, fitted
 from .compute import Computation
 from .dealt import Dealt, Last
-from .describe import explained, written
 from .epoch import finished
 from .params import Ragged
 from .samples import Samples
@@ -198,7 +197,7 @@ class Definition(Closing):
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
         changed = [name for name, one in self.source.parts.items() if one.kind in ("images", "labels")]
-        return explained(self.absorbed, self.source.device, changed)
+        return _explained(self.absorbed, self.source.device, changed)
 
     def report(self) -> Report:
         """Return the number of sources and samples, and every source or sample that was lost, with the reason."""
@@ -209,7 +208,7 @@ class Definition(Closing):
         return self.source.stats()
 
     def __repr__(self) -> str:
-        return written(self.source, self.steps, self.batched_at, self.__dict__)
+        return _written(self.source, self.steps, self.batched_at, self.__dict__)
 
     def dealt(self, done: History = (), turn: tuple[int, int] = (0, 1)) -> Any:
         """Return the source of batches for an executor.
@@ -293,3 +292,33 @@ class Definition(Closing):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _open=[])
+
+
+def _explained(parts: Absorbed, device: str, changed: Iterable[str]) -> str:
+    """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
+    lines = parts.explain()
+    for stage in parts.stages:
+        lines += stage.explain(device)
+        device = stage.device if isinstance(stage, TransferStage) else device
+    numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
+    numbered += parts.refusals
+    if numbered:
+        numbered.append(f"Operators change {', '.join(changed)}; other parts are passed on.")
+    return "\n".join(numbered)
+
+
+def _written(
+    source: object, steps: Iterable[DatasetStage], batched_at: int | None, options: dict[str, Any]
+) -> str:
+    """Return a data set as it is written, a line for each step."""
+    lines = [repr(step) for step in steps]
+    if batched_at is not None:
+        kept = {"last": "partial", "ragged": "list", "bucket": None}
+        changed = "".join(f", {name}={options[name]!r}" for name in kept if options[name] != kept[name])
+        lines.insert(batched_at, f".batch({options['batch_size']}{changed})")
+    if options["world"] > 1:
+        set_ = "".join(f", {name}=True" for name in ("even", "stick") if options[name])
+        lines.append(f".shard({options['rank']}, {options['world']}{set_})")
+    if options["fusing"] != "surface":
+        lines.append(f".fuse({options['fusing']!r})")
+    return "\n    ".join([repr(source), *lines])

@@ -25,7 +25,7 @@ from .core.traits import Body
 
 __all__ = ["Erase", "RandomErasing"]
 
-_MOST: Final = 16  # regions of an image
+_MAX_REGIONS: Final = 16  # regions of an image
 _LEVELS: Final = 4  # most channels with fill values of their own
 _ATTEMPTS: Final = 10  # as in torchvision
 _ROW: Final = np.dtype(
@@ -33,7 +33,7 @@ _ROW: Final = np.dtype(
         ("acts", np.int32),
         ("count", np.int32),
         ("levels", np.float32, (_LEVELS,)),
-        ("boxes", np.int32, (4 * _MOST,)),
+        ("boxes", np.int32, (4 * _MAX_REGIONS,)),
     ]
 )
 
@@ -152,11 +152,11 @@ class Erase(_Regions):
     def __post_init__(self) -> None:
         super().__post_init__()
         count = len(self.more or ())
-        if count % 4 or count > 4 * (_MOST - 1):
+        if count % 4 or count > 4 * (_MAX_REGIONS - 1):
             raise ParameterError(
                 f"more has {count} numbers",
                 source=self.name,
-                allowed=f"4 for each of up to {_MOST - 1} regions",
+                allowed=f"4 for each of up to {_MAX_REGIONS - 1} regions",
             )
 
     def boxes(self, p: Any, height: int, width: int) -> IntArray:

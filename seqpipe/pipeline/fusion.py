@@ -25,7 +25,7 @@ __all__ = ["Framing", "Fuse", "Head", "PixelAffine", "Split", "scales", "split"]
 
 Fuse: TypeAlias = Literal["exact", "surface", "planes", "none"]
 
-_NEAR = 1e-6  # pixels; tolerance for coordinates that are integers up to float64 rounding
+_INTEGER_TOLERANCE = 1e-6  # pixels; tolerance for coordinates that are integers up to float64 rounding
 _SAMPLED: Final = frozenset((*ValueMap._fields, "std"))  # parameters that maps of values depend on
 _PEAKS: Final = {"uint8": 255, "uint16": 65535}
 
@@ -342,7 +342,7 @@ def _scaling(across: float, begin: float, pixels: int, length: int) -> _Scaling:
 
 
 def _is_whole(coordinate: float) -> bool:
-    return abs(coordinate - round(coordinate)) < _NEAR
+    return abs(coordinate - round(coordinate)) < _INTEGER_TOLERANCE
 
 
 @dataclass(frozen=True)

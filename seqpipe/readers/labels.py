@@ -44,7 +44,7 @@ _WHOLE = re.compile(r"[-+0-9\s,;|\[\]]*")
 _BETWEEN_NUMBERS = re.compile(r"[\s,;|]+")
 _BETWEEN_NAMES = re.compile(r"\s*[;|]\s*")
 _LIMIT = 1 << 63
-_LONGEST = 1000  # characters of a number; Python's int() refuses strings of more than 4300 digits
+_MAX_NUMBER_LENGTH = 1000  # characters of a number; Python's int() refuses strings of more than 4300 digits
 
 
 class LabelParser:
@@ -111,7 +111,7 @@ class LabelParser:
         if not whole and not (isinstance(value, str) and _NUMBER.fullmatch(value)):
             kind = "one of the classes" if self.classes else "a whole number"
             raise self._error(f"the label {value!r} is not {kind}", value)
-        number = _LIMIT if isinstance(value, str) and len(value) > _LONGEST else int(value)
+        number = _LIMIT if isinstance(value, str) and len(value) > _MAX_NUMBER_LENGTH else int(value)
         if self.classes and not NO_LABEL <= number < len(self.classes):
             raise self._error(f"the label {value} is not the number of a class", value)
         if number < NO_LABEL:

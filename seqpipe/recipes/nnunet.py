@@ -14,7 +14,7 @@ from ..errors import ParameterError
 __all__ = ["is_anisotropic", "nnunet", "nnunet_normalization"]
 
 _ANISOTROPIC: Final = 3  # ratio of the longest side to the slices above which slices are augmented as images
-_LONG: Final = 1.5  # ratio of the sides of a patch of one slice above which it is rotated less
+_LONG_PATCH_RATIO: Final = 1.5  # ratio of the sides of a patch of one slice above which it is rotated less
 _LONG_TURN: Final = 15.0
 _MASKED: Final = 0.75  # share of a volume that is not 0 at its borders, below which zeros are left out
 _SCHEME: Final = choice("scheme", "Normalization of whole volumes", ("zscore", "ct"))
@@ -61,7 +61,7 @@ def nnunet(
             )
     most = 180.0
     if patch_size is not None and len(patch_size) == 2:
-        most = _LONG_TURN if max(patch_size) > _LONG * min(patch_size) else most
+        most = _LONG_TURN if max(patch_size) > _LONG_PATCH_RATIO * min(patch_size) else most
         patch_size, dummy_2d = (1, *patch_size), True
     if len(mirror) == 2:
         mirror = (False, *mirror)

@@ -24,7 +24,7 @@ _TILE: Final = (8, 8, 32)  # slices, rows and columns of a block
 _CELLS: Final = (1, math.inf, 6)
 _ROOM: Final = 9  # volumes whose description fits into the argument
 _CONTROL_ROOM: Final = 50  # fields whose description fits into the argument
-_MOST: Final = 65535  # volumes per launch
+_MAX_VOLUMES_PER_LAUNCH: Final = 65535  # volumes per launch
 _OFF_DIAGONAL: Final = (1, 2, 4, 6, 8, 9)  # of a matrix of three rows of four
 _ONES: Final = (1.0, 1.0, 1.0)
 _CONTROL: Final = struct.Struct("3Q4q3d")
@@ -48,8 +48,8 @@ def launch_gathers(device: KernelDevice, jobs: Seq[tuple[KernelForm, Extent, byt
     for form, (rows, sizes) in forms.items():
         defines = {"TYPE": form.dtype, "INTERP": form.interpolation, "FIELD": form.mapping}
         tiles = max(-(-d // _TILE[0]) * -(-h // _TILE[1]) * -(-w // _TILE[2]) for d, h, w in set(sizes))
-        for first in range(0, len(rows), _MOST):
-            part = rows[first : first + _MOST]
+        for first in range(0, len(rows), _MAX_VOLUMES_PER_LAUNCH):
+            part = rows[first : first + _MAX_VOLUMES_PER_LAUNCH]
             argument, table = _argument(part, _ROOM, like)
             device.launch(_SOURCE, "gather", defines, (tiles, len(part), 1), _THREADS, argument, None)
             # CuPy frees memory in stream order, so the launch precedes the next use of it
@@ -82,8 +82,8 @@ def launch_controls(device: KernelDevice, fields: Seq[DrawnControl], like: Any) 
         for field, address in zip(fields, addresses, strict=True)
     ]
     blocks = -(-max(counts) // (4 * _THREADS))
-    for first in range(0, len(rows), _MOST):
-        part = rows[first : first + _MOST]
+    for first in range(0, len(rows), _MAX_VOLUMES_PER_LAUNCH):
+        part = rows[first : first + _MAX_VOLUMES_PER_LAUNCH]
         argument, table = _argument(part, _CONTROL_ROOM, like)
         defines = {"THREADS": _THREADS}
         device.launch(_CONTROLS, "control", defines, (blocks, len(part), 1), _THREADS, argument, None)

@@ -180,7 +180,7 @@ FOLD_LIMIT: Final = 0.40
 Choi and Lee prove 1/2.48 in three dimensions (1/2.05 in two) to be safe for cubic B-splines.
 """
 
-_ENOUGH: Final = 1e-9  # of a voxel
+_INVERSE_TOLERANCE: Final = 1e-9  # of a voxel
 _MOST_STEPS: Final = 60
 _START: Final = (0, 0, 0, 0)  # of a key's random numbers
 
@@ -272,7 +272,7 @@ class Lattice:
         points = positions - self.displacements(positions)
         for _ in range(_MOST_STEPS):
             off = points + self.displacements(points) - positions
-            if not off.size or np.abs(off).max() < _ENOUGH:
+            if not off.size or np.abs(off).max() < _INVERSE_TOLERANCE:
                 break
             points = points - np.linalg.solve(self.jacobian(points), off[..., None])[..., 0]
         return points

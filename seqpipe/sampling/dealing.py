@@ -112,10 +112,6 @@ class SampleOrder:
             )
         return share
 
-    def clauses(self) -> list[str]:
-        """Return a clause on the seed for a ``repr``, where it matters."""
-        return [f"shuffle seed {self.seed}"] if self.shuffle else []
-
 
 @dataclass(frozen=True)
 class Share:

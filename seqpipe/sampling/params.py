@@ -44,11 +44,11 @@ SegmentMode: TypeAlias = Literal["random", "center", "linspace"]
 ClipMode: TypeAlias = Literal["random", "even"]
 OnError: TypeAlias = Literal["raise", "skip", "substitute"]
 
-_MOST: Final = 10_000_000
+_MAX_COUNT: Final = 10_000_000
 """Bound of counts that become array lengths, so that a typo cannot allocate all memory: a day at 115 frames/s."""
 
 SEQUENCE_LENGTH: Final = Param(
-    name="sequence_length", doc="Frames in a sequence", lo=1, hi=_MOST, unit="frames"
+    name="sequence_length", doc="Frames in a sequence", lo=1, hi=_MAX_COUNT, unit="frames"
 )
 STRIDE: Final = Param(name="stride", doc="Distance between the frames of a sequence", lo=1, unit="frames")
 STEP: Final = Param(
@@ -59,13 +59,13 @@ STEP: Final = Param(
     optional=True,
 )
 CLIPS_PER_VIDEO: Final = Param(
-    name="clips_per_video", doc="Random sequences drawn from each video in every epoch", lo=1, hi=_MOST
+    name="clips_per_video", doc="Random sequences drawn from each video in every epoch", lo=1, hi=_MAX_COUNT
 )
 CLIPS_TOGETHER: Final = Param(
     name="clips_together", doc="Whether the clips of a video follow one another in every epoch", kind=bool
 )
 REPEATS: Final = Param(
-    name="repeats", doc="Consecutive repetitions of each sample in an epoch", lo=1, hi=_MOST
+    name="repeats", doc="Consecutive repetitions of each sample in an epoch", lo=1, hi=_MAX_COUNT
 )
 CLIP_MODE: Final = choice(
     "clip_mode",
@@ -73,7 +73,7 @@ CLIP_MODE: Final = choice(
     ("random", "even"),
 )
 SEGMENTS: Final = Param(
-    name="segments", doc="Equal parts of a video; a sequence has one frame of each", lo=1, hi=_MOST
+    name="segments", doc="Equal parts of a video; a sequence has one frame of each", lo=1, hi=_MAX_COUNT
 )
 SEGMENT_MODE: Final = choice(
     "segment_mode",
@@ -89,7 +89,7 @@ COUNT: Final = Param(
     name="num",
     doc="Frames to take, spread evenly over the video; repeated if it has fewer",
     lo=1,
-    hi=_MOST,
+    hi=_MAX_COUNT,
     unit="frames",
 )
 PAD_MODE: Final = choice(
@@ -103,7 +103,7 @@ STICK_TO_SHARD: Final = Param(
     name="stick_to_shard", doc="Whether a rank keeps the same samples in every epoch", kind=bool
 )
 EVEN_SHARDS: Final = Param(name="even_shards", doc="Whether all ranks get equally many samples", kind=bool)
-BATCH_SIZE: Final = Param(name="batch_size", doc="Samples in a batch", lo=1, hi=_MOST, unit="samples")
+BATCH_SIZE: Final = Param(name="batch_size", doc="Samples in a batch", lo=1, hi=_MAX_COUNT, unit="samples")
 MIN_FRAMES: Final = Param(
     name="min_frames", doc="Videos with fewer frames are left out", lo=1, unit="frames", optional=True
 )

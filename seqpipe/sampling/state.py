@@ -12,7 +12,7 @@ from ..errors import ParameterError, StateError, described_type
 
 __all__ = ["IteratorState", "check_count", "check_state", "fingerprint"]
 
-_MOST: Final = 2**53
+_MAX_INTEGER: Final = 2**53
 """Bound of epochs and positions, which JSON keeps exactly everywhere."""
 
 
@@ -87,7 +87,7 @@ def check_state(
     return IteratorState(epoch=epoch, position=position, fingerprint=stored)
 
 
-def check_count(name: str, value: object, most: int = _MOST, *, source: str | None = None) -> int:
+def check_count(name: str, value: object, most: int = _MAX_INTEGER, *, source: str | None = None) -> int:
     """Return a field of a state that counts something.
 
     Args:
@@ -104,7 +104,7 @@ def check_count(name: str, value: object, most: int = _MOST, *, source: str | No
     raise StateError(
         f"{name}={short(value)} is not valid in a state",
         source=source,
-        allowed="an integer of at least 0" if most == _MOST else f"an integer from 0 to {most}",
+        allowed="an integer of at least 0" if most == _MAX_INTEGER else f"an integer from 0 to {most}",
     )
 
 

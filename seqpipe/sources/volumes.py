@@ -49,7 +49,7 @@ class CropHead:
     @classmethod
     def split(cls, chain: Chain, how: str, reason: str) -> Split:
         """Divide a chain into its leading crops and the rest."""
-        first = chain.passes()[0]
+        first = chain.composed_ops()[0]
         together = first.groups()[0] if isinstance(first, VolumeChain) else ()
         count = 0
         for op, member in zip(() if reason else together, chain.ops, strict=False):

@@ -26,7 +26,7 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """The fields of a pattern and what they stand for."""
 
-_WIDEST: Final = 3  # digits of a field's width, limited to bound time and memory
+_MAX_WIDTH_DIGITS: Final = 3  # digits of a field's width, limited to bound time and memory
 _TO_NORMALIZE: Final = frozenset({"", ".", ".."})
 _SEQUENCE_FIELDS = {"sequence", "position"}
 _TEXTS: Final = ("name", "stem", "parent", "ext", "part")
@@ -96,7 +96,7 @@ def _fields(text: str) -> list[str]:
     except ValueError as error:
         raise _invalid(text, f"is not a format string ({error})") from error
     widths = [width for _, _, spec, _ in parsed for width in re.findall(r"\d+", spec or "")]
-    if any(len(width.lstrip("0")) > _WIDEST for width in widths):
+    if any(len(width.lstrip("0")) > _MAX_WIDTH_DIGITS for width in widths):
         raise _invalid(text, "has a width above the length of file names")
     nested = [inner for _, _, spec, _ in parsed if spec for inner in _fields(spec)]
     return [field for _, field, _, _ in parsed if field is not None] + nested

@@ -153,7 +153,7 @@ def test_kernels_give_the_references_bits_from_tile_to_tile(place, size):
 
 
 def test_blocks_make_one_tile_after_the_other_where_there_are_many(place, monkeypatch):
-    monkeypatch.setattr(traits, "_MANY", 1)
+    monkeypatch.setattr(traits, "_FULL_GPU_BLOCKS", 1)
     x = np.random.default_rng(3).integers(0, 256, (2, 1, 150, 210, 3), dtype=np.uint8)
     op = JpegCompressionDistortion(quality=[30, 85])
     compare(place(op, x), apply(op, x, backend="reference"))

@@ -82,7 +82,7 @@ def test_more_images_than_one_axis_of_a_grid_holds(place, monkeypatch):
 
 @pytest.mark.parametrize("size", [(37, 51), (3, 900), (900, 1)])
 def test_threads_make_several_pixels_where_there_are_many(place, monkeypatch, size):
-    monkeypatch.setattr(traits, "_MANY", 1)
+    monkeypatch.setattr(traits, "_FULL_GPU_BLOCKS", 1)
     x = np.random.default_rng(0).integers(0, 255, (2, *size, 3), dtype=np.uint8)
     for op in (Flip(horizontal=[1, 0]), BrightnessContrast(brightness=0.5)):
         compare(place(op, x[:, None]), apply(op, x[:, None], backend="reference"))

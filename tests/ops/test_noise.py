@@ -14,8 +14,8 @@ from seqpipe.ops import GaussianNoise, SaltAndPepperNoise, ShotNoise, Spec, appl
 from seqpipe.ops.core.blocks import resolve
 from seqpipe.ops.noise import noise, numbers
 from seqpipe.ops.noise.numbers import (
-    FEW,
     FULL,
+    MIN_EXPANDED_MEAN,
     SLOTS,
     counts_of,
     fast_counts,
@@ -217,7 +217,7 @@ def test_tables_have_the_probabilities_of_counts(way, factor):
     own, other, slots = tables >> 6, tables & 63, np.arange(SLOTS)
     for level in range(256):
         mean = np.float32(level) / np.float32(factor)
-        if not mean < FEW:
+        if not mean < MIN_EXPANDED_MEAN:
             break
         found = np.bincount(slots, own[level], 64)
         found += np.bincount(other[level], 2**26 - own[level].astype(np.int64), 64)
@@ -225,7 +225,7 @@ def test_tables_have_the_probabilities_of_counts(way, factor):
         assert np.abs(off).sum() < 2e-6
         assert not found[SLOTS:].any()
     assert not other[0].any()
-    assert stats.poisson.sf(SLOTS - 1, FEW) < 2 * stats.norm.sf(5)
+    assert stats.poisson.sf(SLOTS - 1, MIN_EXPANDED_MEAN) < 2 * stats.norm.sf(5)
 
 
 def test_tables_are_the_same_with_and_without_c(monkeypatch):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["probe"]
 
-_WIDE = 200
+_TABLE_WIDTH = 200
 _PACKET_COLUMNS = ("packet", "frame", "pts", "time_s", "size", "key", "reference", "shown")
 
 
@@ -184,7 +184,7 @@ def _show(infos: Seq[Any], columns: Mapping[str, _Column], further: Mapping[str,
             )
     console = Console()
     # a pipe has no width, and Rich would cut lines at 80 columns
-    (console if console.is_terminal else Console(width=_WIDE)).print(table)
+    (console if console.is_terminal else Console(width=_TABLE_WIDTH)).print(table)
 
 
 def _described(name: str, info: VolumeInfo) -> str:

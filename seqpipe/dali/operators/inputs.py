@@ -218,7 +218,9 @@ def _video_input(
     )
     pipe.register_source(name, source)
     (node,) = nodes_of(source)
-    return DataNode(name, [node], lambda v, _: v[0], device="cpu" if gpu is None else "gpu", passes=True)
+    return DataNode(
+        name, [node], lambda v, _: v[0], device="cpu" if gpu is None else "gpu", is_passthrough=True
+    )
 
 
 def _source_name(call: DaliCall, kind: str) -> str:
@@ -278,7 +280,7 @@ def _external_source(
         else:
             result = External(source, form, pipe.batch_size, copies=not no_copy, **options)
     pipe.register_source(name, result)
-    nodes = [DataNode(name, [node], lambda v, _: v[0], passes=True) for node in nodes_of(result)]
+    nodes = [DataNode(name, [node], lambda v, _: v[0], is_passthrough=True) for node in nodes_of(result)]
     if call.device == "gpu":
         nodes = [node.gpu() for node in nodes]
     return nodes if form.several else nodes[0]

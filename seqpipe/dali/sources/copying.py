@@ -167,7 +167,7 @@ def _use_of(graph: Graph, node: DataNode) -> tuple[bool, Geometry | None]:
         user = users[0] if len(users) == 1 else None
         if user is None:
             return uploaded, None
-        if not user.passes:
+        if not user.is_passthrough:
             crop = user.applies if user.operands[0] is node else None
             return uploaded, crop if isinstance(crop, Geometry) and crop.is_constant else None
         uploaded = uploaded or getattr(user, "device", "cpu") == "gpu"

@@ -24,7 +24,7 @@ __all__ = ["check_engine", "engine_caps", "flow_on_gpu"]
 # the engine longer and need more memory, have fewer.
 _IN_FLIGHT: Final = 8
 _IN_FLIGHT_LARGE: Final = 4
-_LARGE: Final = 4096 * 2304  # pixels
+_LARGE_FRAME_PX: Final = 4096 * 2304  # pixels
 _BOTH_SINCE: Final = 0x30  # the first interface version that computes both directions in one execution
 
 
@@ -114,7 +114,9 @@ class _EngineRun:
     def __init__(self, cupy: Any, session: FlowSession, pairs: Pairs, result: PairFlows) -> None:
         self._cupy, self._session, self._pairs, self._result = cupy, session, pairs, result
         # frames of the pairs in flight, of the next pair, and second frames that are first frames of later pairs
-        self._most_in_flight = _IN_FLIGHT_LARGE if pairs.size[0] * pairs.size[1] > _LARGE else _IN_FLIGHT
+        self._most_in_flight = (
+            _IN_FLIGHT_LARGE if pairs.size[0] * pairs.size[1] > _LARGE_FRAME_PX else _IN_FLIGHT
+        )
         later = min(pairs.stride, max(0, pairs.count - pairs.stride))
         self._inputs = session.buffers(INPUT, 2 * (self._most_in_flight + 1) + later)
         self._written: OrderedDict[tuple[int, int], Buffer] = OrderedDict()

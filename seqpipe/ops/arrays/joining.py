@@ -24,8 +24,8 @@ from .base import VOXEL, AddsAxis, ArrayOperand, Arrays, check_letter
 
 __all__ = ["Cat", "Stack"]
 
-_LONGEST: Final = 8  # bytes that a kernel moves as one value
-_MOST: Final = 2**31 - 1  # values of an image of a kernel
+_MAX_ELEMENT_BYTES: Final = 8  # bytes that a kernel moves as one value
+_MAX_KERNEL_VALUES: Final = 2**31 - 1  # values of an image of a kernel
 
 
 def _concatenated(parts: Seq[Array], axis: int, shape: tuple[int, ...]) -> Array:
@@ -48,8 +48,8 @@ def _concatenated_by_kernel(
     if not filled or not all(part.flags.c_contiguous for part in filled):
         return not filled
     lengths = [part.nbytes // rows for part in filled]  # bytes of a row of each
-    element = gcd(_LONGEST, *lengths, *(address_of(array) for array in (out, *filled)))
-    if out.nbytes // element > _MOST:
+    element = gcd(_MAX_ELEMENT_BYTES, *lengths, *(address_of(array) for array in (out, *filled)))
+    if out.nbytes // element > _MAX_KERNEL_VALUES:
         return False
     # short rows of one length are pixels of one row; others are rows of pixels with one value
     most, least = (extreme(lengths) // element for extreme in (max, min))

@@ -299,10 +299,12 @@ class Chain(Deferrable):
             result.append(VolumeChain(own) if on_volumes else _Line(own, self.fuse) if kind else member)
         return result
 
-    def passes(self) -> list[Any]:
+    def composed_ops(self) -> list[Any]:
         """Return the members, with operators that are composed into one mapping as one."""
         return [
-            part for one in self._segments for part in (one.passes() if isinstance(one, _Line) else (one,))
+            part
+            for one in self._segments
+            for part in (one.composed_ops() if isinstance(one, _Line) else (one,))
         ]
 
     def groups(self) -> list[tuple[Any, ...]]:
@@ -347,7 +349,7 @@ class _Line:
     ops: tuple[Op, ...]
     fuse: ChainFuse
 
-    def passes(self) -> list[Composed | Op]:
+    def composed_ops(self) -> list[Composed | Op]:
         """Return the operators, with those that are composed into one mapping as one."""
         return list(compositions(self.ops)) if self.fuse == "compose" else list(self.ops)
 
@@ -355,7 +357,7 @@ class _Line:
     def steps(self) -> list[_Step]:
         """The operators in groups that one kernel runs."""
         result: list[Composed | tuple[Op, ...]] = []
-        for part in self.passes():
+        for part in self.composed_ops():
             last = result[-1] if result else ()
             if isinstance(part, Composed):
                 result.append(part)

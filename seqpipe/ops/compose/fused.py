@@ -480,4 +480,6 @@ def _mappings(call: BoundCall) -> list[Mapping]:
 
 def leading(chain: Any) -> tuple[Op, ...]:
     """Return the operators on all images at the start of a chain, up to the first composed mapping."""
-    return tuple(takewhile(lambda part: isinstance(part, Op) and part.image_names is None, chain.passes()))
+    return tuple(
+        takewhile(lambda part: isinstance(part, Op) and part.image_names is None, chain.composed_ops())
+    )

@@ -150,7 +150,7 @@ def apply_to_sample(
         A :class:`seqpipe.parts.Sample` with the names, kinds and types of the input; a dictionary of nodes, if a part
         or a parameter is one.
     """
-    steps = target.passes() if hasattr(target, "passes") else (target,)
+    steps = target.composed_ops() if hasattr(target, "composed_ops") else (target,)
     on_volumes = getattr(steps[0], "run_volumes", None) if len(steps) == 1 else None
     options = CallOptions(layout=layout, epoch=epoch, index=index, backend=backend, device=device)
     if not isinstance(sample, Mapping):

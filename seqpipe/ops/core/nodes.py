@@ -89,7 +89,7 @@ class DataNode:  # no ABC: isinstance() of an ABC takes ten times as long for ot
         return False
 
     @property
-    def passes(self) -> bool:
+    def is_passthrough(self) -> bool:
         """Whether it gives what its only operand is, here or on another device, sample by sample."""
         return False
 

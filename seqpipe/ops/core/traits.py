@@ -81,10 +81,10 @@ class Work(NamedTuple):
         else:
             blocks, most = -(-height * width // threads), self.pixels
         # finding the image is half of a thread's work, so a thread computes several pixels if there are many
-        return -(-blocks // max(1, min(most, blocks * images * self.fewer // _MANY)))
+        return -(-blocks // max(1, min(most, blocks * images * self.fewer // _FULL_GPU_BLOCKS)))
 
 
-_MANY: Final = 1024  # blocks that occupy any GPU
+_FULL_GPU_BLOCKS: Final = 1024  # blocks that occupy any GPU
 _FOURS: Final = Work(pixels=16)
 _BY_REACH: Final = Work(tile=(64, 256), kernels=("few", "near", "far"), tiles=2, fewer=2, choice="reach")
 _SURVEYS: Final = Work(pixels=64, fewer=2)

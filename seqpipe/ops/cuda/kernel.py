@@ -41,17 +41,17 @@ SKELETONS: Final = __package__
 """Package with the CUDA sources of operators."""
 _THREADS: Final = 256
 _IMAGES_IN_Y: Final = 32768
-_SHORT: Final = 4000  # bytes of tables in kernel arguments, on any device
+_INLINE_BYTES: Final = 4000  # bytes of tables in kernel arguments, on any device
 # bytes on devices with long arguments; a copy to the device takes longer than most kernels
-_LONG: Final = 32000
+_LONG_INLINE_BYTES: Final = 32000
 TYPES: Final = {name: number for number, name in enumerate(KERNEL_DTYPES)}
 """Numbers of dtypes in kernels that compute."""
-GRID: Final = {"INLINE": _SHORT, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
+GRID: Final = {"INLINE": _INLINE_BYTES, "THREADS": _THREADS, "IMAGES_IN_Y": _IMAGES_IN_Y}
 """Macros that all kernels share."""
 # as in prelude.cuh; NumPy takes a hundred times as long to write the fields one by one
 _ITEM: Final = struct.Struct("2Q 10q 10i")
 _HEAD: Final = struct.Struct("Q 4i Q")
-_JOBS: Final = {size: np.dtype((np.void, _HEAD.size + size)) for size in (_SHORT, _LONG)}
+_JOBS: Final = {size: np.dtype((np.void, _HEAD.size + size)) for size in (_INLINE_BYTES, _LONG_INLINE_BYTES)}
 
 
 class Item(NamedTuple):
@@ -164,10 +164,11 @@ def launch(
         of_image = work.scratch[x.dtype.name] * max(item.x.shape[4] for item in items)
         scratch = namespace(x).zeros(of_image * images, np.uint8)
     tables = b"".join((*entries, block.rows.tobytes()))
-    inline, macros = _SHORT, {**defines, **GRID}
-    if len(tables) > _SHORT:
-        inline = _LONG if len(tables) <= _LONG and device.argument_bytes >= _HEAD.size + _LONG else 0
-        macros["INLINE"] = inline or _SHORT
+    inline, macros = _INLINE_BYTES, {**defines, **GRID}
+    if len(tables) > _INLINE_BYTES:
+        fits = len(tables) <= _LONG_INLINE_BYTES and device.argument_bytes >= _HEAD.size + _LONG_INLINE_BYTES
+        inline = _LONG_INLINE_BYTES if fits else 0
+        macros["INLINE"] = inline or _INLINE_BYTES
     head = len(entries), images, len(entries) * _ITEM.size, of_image
     job, kept = _job(tables, inline, head, x, scratch)
     for function, blocks, count in launches:
@@ -187,7 +188,7 @@ def _job(
     tables: bytes, inline: int, head: tuple[int, ...], x: Array, scratch: Array | None
 ) -> tuple[npt.NDArray[Any], object]:
     """Return the argument of a launch, with the tables if they fit, and an object to keep alive until it is queued."""
-    dtype = _JOBS[inline or _SHORT]
+    dtype = _JOBS[inline or _INLINE_BYTES]
     kept = None if inline else namespace(x).asarray(np.frombuffer(tables, np.uint8))
     job = bytearray(dtype.itemsize)
     addresses = [0 if array is None else address_of(array) for array in (kept, scratch)]

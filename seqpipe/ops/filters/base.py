@@ -35,7 +35,7 @@ _REACH: Final[
     "mean": {(3, 3): 0, (5, 5): 1, (7, 7): 1},
 }
 _CHANNELS: Final = 4  # most channels for which OpenCV's filters are fast
-_NEAR: Final = 2.0**18  # up to this value, rounding errors of float32 sums are below a hundredth
+_MAX_EXACT_GAIN: Final = 2.0**18  # up to this value, rounding errors of float32 sums are below a hundredth
 
 Weights: TypeAlias = npt.NDArray[np.float32]
 
@@ -75,7 +75,7 @@ class Neighbors(Op, register=False):
             p: parameters.
             gain: factor by which values, and so rounding errors, may grow; 0 if sums are integers that float32 holds.
         """
-        takes = p.bits and x.shape[-1] <= _CHANNELS and gain * 2.0**p.bits <= _NEAR
+        takes = p.bits and x.shape[-1] <= _CHANNELS and gain * 2.0**p.bits <= _MAX_EXACT_GAIN
         return _OPENCV.get(self.pad_mode) if takes else None
 
 

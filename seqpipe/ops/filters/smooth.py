@@ -26,7 +26,7 @@ _FIXED_TAPS: Final = 17  # limit of banded.cuh; rounding errors of 31 weights co
 _WEIGHT_STEPS: Final = 4096
 _LEVEL_STEPS: Final = 16.0
 _ROUNDING: Final = np.float32(1.5 * 2**23)  # adding it rounds to integers, half to even
-_BANDED: Final = 3  # index of banded.cuh among the kernels in core/traits.py
+_BANDED_KERNEL: Final = 3  # index of banded.cuh among the kernels in core/traits.py
 
 
 class _Gaussian(Separable, register=False):
@@ -85,7 +85,7 @@ class _Gaussian(Separable, register=False):
     def kernel_rows(self, rows: npt.NDArray[Any], spec: Spec) -> npt.NDArray[Any]:
         """Return the kernel rows; fixed-point filters have their own kernel."""
         result = super().kernel_rows(rows, spec)
-        result["reach"][rows["steps"] > 0] = _BANDED
+        result["reach"][rows["steps"] > 0] = _BANDED_KERNEL
         return result
 
 

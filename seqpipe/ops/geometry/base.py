@@ -26,7 +26,7 @@ from ..cuda.kernel import Item
 from .mapping import Mapping, Mappings, scaling, spacing_of
 
 __all__ = [
-    "FAR",
+    "MAX_OFFSET",
     "WHOLE_PIXELS",
     "Canvas",
     "CanvasWindow",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _ANY_SIZE: Final = (120, 200)  # height and width of a test of the mapping
-_LONGEST: Final = 1 << 23  # up to so many rows or columns, float32 is exact for pixel centers
+_MAX_EXACT_SIDE: Final = 1 << 23  # up to so many rows or columns, float32 is exact for pixel centers
 
 
 class Interpolated(NamedTuple):
@@ -352,16 +352,16 @@ class Nearest(Geometry, register=False):
 
 def check_sides(op: Geometry, height: int, width: int) -> None:
     """Check that float32 matrices support the size, for an operator that moves whole pixels."""
-    if op.traits.whole_pixels and max(height, width) > _LONGEST:
+    if op.traits.whole_pixels and max(height, width) > _MAX_EXACT_SIDE:
         raise ParameterError(
             f"images of {height}×{width} pixels",
             source=op.name,
-            allowed=f"up to {_LONGEST} rows and columns, for masks and on a GPU",
+            allowed=f"up to {_MAX_EXACT_SIDE} rows and columns, for masks and on a GPU",
         )
 
 
 _OWN: Final = 16  # most channels with fill values of their own
-FAR: Final = 1 << 30  # greatest distance of a window from the images
+MAX_OFFSET: Final = 1 << 30  # greatest distance of a window from the images
 _ROW: Final = np.dtype(
     [("top", np.int32), ("left", np.int32), ("border", np.int32), ("fill", np.int32, (2 * _OWN,))]
 )
@@ -453,11 +453,11 @@ class Canvas(Geometry, register=False):
     def checked(self, window: Seq[int]) -> CanvasWindow:
         """Return a window after checking its size and position."""
         result = CanvasWindow(*window)
-        if result.height < 1 or result.width < 1 or min(result) <= -FAR or max(result) >= FAR:
+        if min(result.height, result.width) < 1 or min(result) <= -MAX_OFFSET or max(result) >= MAX_OFFSET:
             raise ParameterError(
                 f"a window of {result.height}×{result.width} pixels from row {result.top} and column {result.left}",
                 source=self.name,
-                allowed=f"windows of one pixel or more, less than {FAR} pixels away",
+                allowed=f"windows of one pixel or more, less than {MAX_OFFSET} pixels away",
             )
         return result
 

@@ -16,7 +16,7 @@ from ..call.op import Op
 from ..core.declaration import Declaration
 from ..core.distributions import Flag, Number
 from ..core.parameters import ANY, at_most_one, param
-from .base import FAR, Canvas, CanvasWindow, Geometry
+from .base import MAX_OFFSET, Canvas, CanvasWindow, Geometry
 from .mapping import Mapping, Windowed, scaling
 
 __all__ = ["Crop", "Flip", "Pad", "Paste", "Slice"]
@@ -229,7 +229,7 @@ class Paste(Canvas):
             raise ParameterError(
                 f"ratio={float(p.ratio):g} for images of {height}×{width} pixels",
                 source=self.name,
-                allowed=f"a canvas of fewer than {FAR} pixels a side",
+                allowed=f"a canvas of fewer than {MAX_OFFSET} pixels a side",
             )
         rows, columns = (
             max(math.floor(side), least, n) for side, n in zip(scaled, (height, width), strict=True)

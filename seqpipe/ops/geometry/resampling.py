@@ -70,7 +70,7 @@ _SUPPORT: Final = (
     0.0,
     2.0,
 )  # by the number of the filter, in pixels of the coarser grid
-_NEAR: Final = 1 << 11  # tolerance before a pixel, less than a millionth, within which a coordinate is in it
+_EDGE_TOLERANCE: Final = 1 << 11  # less than a millionth, by which a coordinate may precede its pixel
 
 # sin(pi r) / r for |r| <= 1/2, and exp(-z) for 0 <= z <= 1/4: Taylor's series as float32, for powers of r² and z
 _SINE: Final = tuple(
@@ -170,7 +170,7 @@ class Axes(NamedTuple):
         scaled *= ONE
         first, width, reach = np.rint(scaled, scaled).astype(np.int64)
         if not number:
-            reach[...] = ONE // 2 - _NEAR
+            reach[...] = ONE // 2 - _EDGE_TOLERANCE
         if compat is not None:
             first += _offset(kind, np.abs(width), compat)
         taps = -(-reach >> 31)  # twice the radius in pixels, rounded up

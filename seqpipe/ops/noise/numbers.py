@@ -13,8 +13,8 @@ from ...core.native import buffer_of, load_functions
 from ...core.philox import Bits
 
 __all__ = [
-    "FEW",
     "FULL",
+    "MIN_EXPANDED_MEAN",
     "SLOTS",
     "Floats",
     "counts_of",
@@ -100,7 +100,7 @@ def native_noise() -> Any:
 
 Counts = npt.NDArray[np.uint8]
 
-FEW: Final = 13
+MIN_EXPANDED_MEAN: Final = 13
 """Mean from which the normal expansion replaces summation and tables."""
 SLOTS: Final = 35
 """Slots of a table, and the least count that it does not have: with a mean of 13, greater counts have 3·10⁻⁷."""
@@ -118,10 +118,10 @@ def uniform(bits: Bits) -> Floats:
 def poisson(mean: Floats, bits: Bits) -> Floats:
     """Return Poisson distributed numbers with any means.
 
-    Means below :data:`FEW` use summation of probabilities; others the expansion of the inverse around the normal one
-    (Giles, "Algorithm 955", 2016), less than 0.05 % of whose results are off by one.
+    Means below :data:`MIN_EXPANDED_MEAN` use summation of probabilities; others the expansion of the inverse around the
+    normal one (Giles, "Algorithm 955", 2016), less than 0.05 % of whose results are off by one.
     """
-    few = mean < FEW
+    few = mean < MIN_EXPANDED_MEAN
     result = np.empty_like(mean)
     result[few] = _counted(mean[few], uniform(bits[few]))
     result[~few] = _expanded(mean[~few], normal(bits[~few]))
@@ -155,24 +155,24 @@ def fast_counts(levels: Counts, factor: np.float32, bits: Bits) -> Floats:
 
 
 def _with_many(counts: Floats, levels: Counts, factor: np.float32, bits: Bits) -> Floats:
-    """Replace counts with means of at least :data:`FEW` by the expansion."""
+    """Replace counts with means of at least :data:`MIN_EXPANDED_MEAN` by the expansion."""
     if _are_few(float(factor)):
         return counts
     mean = levels.astype(np.float32) / factor
-    many = mean >= FEW
+    many = mean >= MIN_EXPANDED_MEAN
     counts[many] = _expanded(mean[many], normal(bits[many]))
     return counts
 
 
 @lru_cache(maxsize=16)
 def _are_few(factor: float) -> bool:
-    """Return whether all means are below :data:`FEW`."""
-    return bool(np.float32(255) / np.float32(factor) < FEW)
+    """Return whether all means are below :data:`MIN_EXPANDED_MEAN`."""
+    return bool(np.float32(255) / np.float32(factor) < MIN_EXPANDED_MEAN)
 
 
 @lru_cache(maxsize=16)
 def tables_of(factor: float) -> npt.NDArray[np.uint32]:
-    """Return the alias tables of 256 values divided by a factor ``(256, SLOTS)``, for means below :data:`FEW`.
+    """Return the alias tables ``(256, SLOTS)`` of 256 values divided by a factor, below :data:`MIN_EXPANDED_MEAN`.
 
     A slot has :data:`FULL` places. The bits of an entry above the lowest 6 are the number of places of the slot's own
     count; the other places belong to the count in the lowest 6 bits.
@@ -190,7 +190,7 @@ def tables_of(factor: float) -> npt.NDArray[np.uint32]:
 def _indices_of(factor: float) -> npt.NDArray[np.uint32]:
     """Return the places of each count ``(256, SLOTS)``; the likeliest count absorbs rounding errors."""
     mean = np.arange(256, dtype=np.float32) / np.float32(factor)
-    mean = np.where(mean < FEW, mean, np.float32(0))
+    mean = np.where(mean < MIN_EXPANDED_MEAN, mean, np.float32(0))
     probability = _exp(-mean)
     table = np.empty((256, SLOTS), np.uint32)
     for count in range(SLOTS):

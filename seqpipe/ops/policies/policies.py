@@ -352,7 +352,7 @@ def _spec_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Spec:
     return Spec(frames, height, width, channels, dtype.name)
 
 
-_MOST: Final = 16  # steps of RandAugment
+_MAX_STEPS: Final = 16  # steps of RandAugment
 _PAIR: Final = 2  # steps of AutoAugment
 
 
@@ -396,11 +396,11 @@ class RandAugment(_Suite):
     about 4 % brighter. ``interp_type="nearest", fill_value=0`` are torchvision's defaults.
     """
 
-    n: int = param(2, "number of steps", lo=1, hi=_MOST, drawn=False)
+    n: int = param(2, "number of steps", lo=1, hi=_MAX_STEPS, drawn=False)
     m: Number = param(9, "magnitude of all steps, from 0 to num_magnitude_bins - 1", kind=int, lo=0)
 
     ranges = NARROW
-    derived = (("steps", _MOST), ("signs", _MOST))
+    derived = (("steps", _MAX_STEPS), ("signs", _MAX_STEPS))
     examples = (
         {"n": 2, "m": 9, "seed": 1},
         {"n": 3, "m": (3, 12), "num_magnitude_bins": 13, "interp_type": "nearest", "fill_value": 0.0},
@@ -426,7 +426,7 @@ class RandAugment(_Suite):
     def steps(self) -> Steps:
         """Random numbers for the steps and signs, for the maximum of steps, so that they do not depend on ``n``."""
         some: Steps = (0,) * self.n
-        some = some if self.n == _MOST else (*some, self.n - _MOST)
+        some = some if self.n == _MAX_STEPS else (*some, self.n - _MAX_STEPS)
         return some * 2
 
     def outcome(self, numbers: Seq[float]) -> Outcome:

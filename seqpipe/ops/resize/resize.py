@@ -21,7 +21,7 @@ __all__ = ["RandomResizedCrop", "Resize", "ResizeCropMirror"]
 
 Mode: TypeAlias = Literal["default", "stretch", "not_larger", "not_smaller"]
 _SIZE_MODES: Final = ("default", "stretch", "not_larger", "not_smaller")
-_LEAST: Final = 1e-3
+_MIN_WINDOW_PX: Final = 1e-3
 _MAX_COORDINATE: Final = 1 << 24  # limit of coordinates, whose 64 bits have 32 bits of fraction
 _SIZES: Final = {
     "size": ("size",),
@@ -155,11 +155,11 @@ class _Sized(Scaled, register=False):
             (float(p.roi_start[n]) * unit, float(p.roi_end[n]) * unit) for n, unit in enumerate(units)
         )
         least, most = min(abs(b - a) for a, b in (rows, columns)), max(map(abs, (*rows, *columns)))
-        if least < _LEAST or most > _MAX_COORDINATE:
+        if least < _MIN_WINDOW_PX or most > _MAX_COORDINATE:
             raise ParameterError(
                 f"a window of rows {rows[0]:g} to {rows[1]:g} and columns {columns[0]:g} to {columns[1]:g}",
                 source=self.name,
-                allowed=f"windows with sides of at least {_LEAST} pixels, up to {_MAX_COORDINATE} pixels away",
+                allowed=f"windows with sides of at least {_MIN_WINDOW_PX} pixels, up to {_MAX_COORDINATE} pixels away",
             )
         return rows, columns
 

@@ -44,11 +44,11 @@ __all__ = [
 ]
 
 _TINY: Final = float(np.finfo(np.float64).tiny)
-_LONG: Final = 2048  # from so many values, rows are processed one by one within the cache
+_LONG_ROW_VALUES: Final = 2048  # from so many values, rows are processed one by one within the cache
 _ROW: Final = np.dtype([("from_mean", np.int32), ("ddof", np.int32)])
 _SOURCE: Final = OpSource(SKELETONS, "moments.cuh", row_text(_ROW))
 _PART: Final = 1 << 13  # values that justify a block
-_MOST_OF_PART: Final = 1 << 16  # most values of a block whose sum is exact
+_MAX_EXACT_BLOCK: Final = 1 << 16  # most values of a block whose sum is exact
 _BLOCKS: Final = 1024  # blocks that occupy any GPU
 _LEAST, _MOST = 1 << 10, 1 << 30  # values of a row
 
@@ -78,7 +78,7 @@ def mean_of(x: Array, axes: tuple[int, ...]) -> Array:
 def variance_of(x: Array, mean: Array, axes: tuple[int, ...], ddof: int = 0) -> Array:
     """Return the mean square of distances from a mean over axes, which become 1."""
     freedom, shape = max(_count(x, axes) - ddof, 1), shape_of(x, axes)
-    if isinstance(x, np.ndarray) and _count(x, axes) >= _LONG and mean.shape in (shape, ()):
+    if isinstance(x, np.ndarray) and _count(x, axes) >= _LONG_ROW_VALUES and mean.shape in (shape, ()):
         rows = rows_of(x, axes)
         rows = rows.reshape(-1, rows.shape[-1])
         means = np.broadcast_to(mean, shape).ravel()
@@ -121,7 +121,7 @@ def mean_square_by_kernel(
     if kind not in TYPES or not _LEAST <= length <= _MOST or ddof > _MOST:
         return None
     rows = rows_of(x, axes).view(kind).reshape(-1, 1, 1, length, 1)
-    blocks = max(-(-length // _MOST_OF_PART), min(-(-length // _PART), _BLOCKS // len(rows)))
+    blocks = max(-(-length // _MAX_EXACT_BLOCK), min(-(-length // _PART), _BLOCKS // len(rows)))
     sums = library.empty((len(rows), 1, 1, blocks, 2), np.float64)
     block = Block(np.array([(from_mean, ddof)], _ROW), (0,) * len(rows), 0)
     defines = {"IN": TYPES[kind], "OUT": TYPES[kind], "CHANNELS": 1}

@@ -174,7 +174,7 @@ _THREADS: Final = 256
 _POINT_BLOCKS: Final = 512  # of a channel, at most: each has several voxels for a thread
 _TILE: Final = (64, 32)  # rows and columns of a block of the other kernels
 _ROOM: Final = 4000  # bytes of tables in the argument
-_MOST: Final = 65535  # channels of a launch
+_MAX_CHANNELS_PER_LAUNCH: Final = 65535  # channels of a launch
 _RANDOM: Final = ("noise", "rician")
 # as intensity3.cu declares them
 _TASK: Final = struct.Struct("6Qq10i")
@@ -264,8 +264,8 @@ class ChannelTask:
 def run_channels(tasks: Seq[ChannelTask], device: KernelDevice, xp: Any) -> None:
     """Run all stages of channels; consecutive steps of a channel share a launch, and so do channels."""
     statistics_memory = _StatisticsMemory(xp)
-    for first in range(0, len(tasks), _MOST):
-        _run(tasks[first : first + _MOST], device, xp, statistics_memory)
+    for first in range(0, len(tasks), _MAX_CHANNELS_PER_LAUNCH):
+        _run(tasks[first : first + _MAX_CHANNELS_PER_LAUNCH], device, xp, statistics_memory)
 
 
 def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, statistics_memory: _StatisticsMemory) -> None:

@@ -26,7 +26,9 @@ from .state import VoxelGrid, state_of
 __all__ = ["invert", "replay"]
 
 _BLOCK: Final = 1 << 20  # voxels whose positions are computed together
-_NEAR: Final = 1e-5  # voxels; or the distance of neighboring float32 positions, if that is greater
+_POSITION_TOLERANCE: Final = (
+    1e-5  # voxels; or the distance of neighboring float32 positions, if that is greater
+)
 _MOST_STEPS: Final = 60
 
 
@@ -149,7 +151,7 @@ def _outside(back: Mapping3, size: Extent) -> list[tuple[slice, ...]] | None:
     slabs = []
     for row, (axis,), n in zip(rows, axes, size, strict=True):
         at = row[axis] * np.arange(back.size[axis]) + row[3]
-        inside = np.flatnonzero((at > -0.5 - _NEAR) & (at < n - 0.5 + _NEAR))
+        inside = np.flatnonzero((at > -0.5 - _POSITION_TOLERANCE) & (at < n - 0.5 + _POSITION_TOLERANCE))
         first, end = (int(inside[0]), int(inside[-1]) + 1) if len(inside) else (0, 0)
         everything = (slice(None),) * axis
         slabs += [(*everything, slice(0, first)), (*everything, slice(end, None))]
@@ -176,7 +178,7 @@ def _moved(mapping: Mapping3, points: FloatArray) -> FloatArray:
         return mapping.points(points)
     wanted = transformed(np.linalg.inv(mapping.pre), points)
     positions = wanted - _displacements(field, wanted)
-    near = max(_NEAR, float(np.spacing(np.float32(np.abs(wanted).max()))))
+    near = max(_POSITION_TOLERANCE, float(np.spacing(np.float32(np.abs(wanted).max()))))
     for _ in range(_MOST_STEPS):
         off = positions + _displacements(field, positions) - wanted
         if np.abs(off).max() < near:

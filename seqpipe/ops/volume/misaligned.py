@@ -17,7 +17,7 @@ from .state import VoxelGrid
 
 __all__ = ["ChannelMisalignment", "GridDistortion3d"]
 
-_FURTHER: Final = 2  # last word of the position for random numbers other than parameters
+_RANDOM_PURPOSE: Final = 2  # last word of the position for random numbers other than parameters
 
 
 class ChannelMisalignment(Intensity):
@@ -45,7 +45,7 @@ class ChannelMisalignment(Intensity):
         """The channel, gathered by the map about its center with linear interpolation."""
         if int(p.channel) == 0:
             return x
-        rng = generator(p.key, int(p.channel), _FURTHER)
+        rng = generator(p.key, int(p.channel), _RANDOM_PURPOSE)
         spacing: FloatArray = np.ones(3) if p.spacing is None else np.asarray(p.spacing)
         angles, scales, shifts = rng.uniform(-1, 1, (3, 3)) * [
             [float(p.rotate)],
@@ -79,7 +79,7 @@ class GridDistortion3d(Spatial):
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`VolumeGeometry.moved`."""
-        rng, nodes = generator(p.key, 0, _FURTHER), self.cells + 3
+        rng, nodes = generator(p.key, 0, _RANDOM_PURPOSE), self.cells + 3
         factors = 1 + rng.uniform(-1, 1, (3, self.cells)) * float(p.amplitude)
         d, h, w = (max(1.0, (n - 1) / self.cells) for n in grid.size)
         control = np.zeros((nodes, nodes, nodes, 3), np.float32)

@@ -10,7 +10,7 @@ from ...errors import ParameterError
 __all__ = ["PixelBox", "Placement", "Stretch", "fitted_size", "make_placement"]
 
 PixelBox = tuple[int, int, int, int]
-_LARGEST = 1 << 28
+_MAX_FRAME_PX = 1 << 28
 Size = tuple[int, int]
 
 
@@ -192,7 +192,7 @@ _ADVICE = {
 
 def _check_allocatable(shown: Size) -> None:
     """Raise for sizes that libavutil's ``av_image_check_size`` refuses for every frame."""
-    if (shown[0] + 128) * (shown[1] + 128) >= _LARGEST:
+    if (shown[0] + 128) * (shown[1] + 128) >= _MAX_FRAME_PX:
         raise ParameterError(
             f"frames of {shown[0]}x{shown[1]} pixels are too large",
             allowed="(width + 128) * (height + 128) below 2**28, such as 16000x16000",

@@ -53,8 +53,8 @@ __all__ = ["CuedVideo", "index_of", "index_of_tables", "open_by_cues"]
 
 _log = logging.getLogger(__name__)
 _PACKETS_OF_HEAD, _BYTES_OF_HEAD = 4, 1 << 20
-_TINY = 32
-_MOST_TINY = 256
+_TINY_PACKET_BYTES = 32
+_MAX_TINY_PACKETS = 256
 _TO_FIRST_REFERENCE = 64
 
 
@@ -229,10 +229,10 @@ def _learn_head(source: Source, index: PacketIndex) -> None:
 
 def _check_tiny(source: Source, tables: Tables, codec: str, extradata: bytes) -> None:
     """Check that the smallest packets hold frames, not only parameter sets or messages."""
-    tiny = np.flatnonzero(tables.size < _TINY)
+    tiny = np.flatnonzero(tables.size < _TINY_PACKET_BYTES)
     if codec == "av1" or not len(tiny):
         return
-    tiny = np.sort(tiny[np.argsort(tables.size[tiny], kind="stable")[:_MOST_TINY]])
+    tiny = np.sort(tiny[np.argsort(tables.size[tiny], kind="stable")[:_MAX_TINY_PACKETS]])
     read = classifier(codec, extradata).classify
     ranges = list(zip(tables.offset[tiny].tolist(), tables.size[tiny].tolist(), strict=True))
     for number, data in zip(tiny.tolist(), source.read(ranges), strict=True):

@@ -12,13 +12,13 @@ from ...errors import ParameterError
 
 __all__ = ["VIDEO_ENDINGS", "SkippedFiles", "check_content", "is_video", "leads_back"]
 
-_LONGEST: Final = 4096
+_MAX_PATH_BYTES: Final = 4096
 _PATH: Final = re.compile(r"[^*?\"<>|]*(?:[/\\][^*?\"<>|]*|\.\w{1,8})")
 
 
 def check_content(data: bytes) -> None:
     """Check that bytes are not a path."""
-    if len(data) > _LONGEST:
+    if len(data) > _MAX_PATH_BYTES:
         return
     try:
         text = data.decode("utf-8")

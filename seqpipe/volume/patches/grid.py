@@ -20,7 +20,7 @@ Weighting: TypeAlias = Literal["constant", "gaussian", "hann"]
 WEIGHTS: Final = choice(
     "weights", "Weight of a voxel by its position in the patch", ("constant", "gaussian", "hann")
 )
-_LEAST: Final = 1e-3
+_MIN_WEIGHT: Final = 1e-3
 _SIGMAS: Final = 8
 
 
@@ -63,7 +63,7 @@ def window_weights(patch: Seq[int], weights: Weighting) -> AnyArray:
         else:
             axes.append(np.ones(size))
     product = axes[0][:, None, None] * axes[1][:, None] * axes[2]
-    result: AnyArray = np.maximum(product / product.max(), _LEAST).astype(np.float32)
+    result: AnyArray = np.maximum(product / product.max(), _MIN_WEIGHT).astype(np.float32)
     return result
 
 

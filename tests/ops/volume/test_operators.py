@@ -361,7 +361,11 @@ def test_positions_of_whole_volumes_through_fields_are_those_of_points(rng, ampl
     mapping = Mapping3(size, turn).warped(Lattice(control.astype(np.float32), distance)).then(turn, size)
     places = np.moveaxis(np.indices((9, 8, 7), np.float64), 0, -1)
     judged = mapping.points(places)
-    for name, value in (("_NEAR", history._NEAR), ("_BLOCK", 100), ("_MOST_STEPS", 2)):
+    for name, value in (
+        ("_POSITION_TOLERANCE", history._POSITION_TOLERANCE),
+        ("_BLOCK", 100),
+        ("_MOST_STEPS", 2),
+    ):
         monkeypatch.setattr(history, name, value)
         found = history._inverse_positions([mapping], (9, 8, 7))
         assert np.abs(found - judged).max() < 5e-5
