@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,6 @@ from typing import Any
 
 import cv2
 import ray
-from ray._private import internal_api
 
 import seqpipe
 import seqpipe.ray
@@ -106,14 +104,14 @@ def _two_processes(arguments: list[str]) -> list[str]:
 
 def _slow_consumer(rows: Any) -> None:
     """Take a block every half second, and tell the most that the object store held."""
-    most = 0.0
+    most, size = 0.0, ray.cluster_resources()["object_store_memory"]
     for number, _ in enumerate(rows.iter_batches(batch_size=None)):
-        time.sleep(0.5)
-        told = re.search(r"Plasma memory usage (\d+) MiB", internal_api.memory_summary(stats_only=True))
-        most = max(most, float(told[1]) * 2**20 if told else 0.0)
+        for _ in range(5):
+            time.sleep(0.1)
+            most = max(most, size - ray.available_resources().get("object_store_memory", 0.0))
         if number >= 40:
             break
-    _say("peak of the object store with a slow consumer", most / _STORE_BYTES, "of its size")
+    _say("peak of the object store with a slow consumer", most / size, "of its size")
 
 
 def _say(what: str, value: float, unit: str) -> None:

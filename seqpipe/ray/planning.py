@@ -83,7 +83,8 @@ def planned_blocks(dataset: Any, epoch: int, least: int) -> list[ReferenceBlock]
     rows = min(ROWS, max(1, size // least))
     blocks = []
     for first, stop in _ranges(borders, size, rows):
-        begun = [first, *borders[(borders > first) & (borders < stop)].tolist()] if paths else [first]
+        inner = slice(*np.searchsorted(borders, (first + 1, stop)))
+        begun = [first, *borders[inner].tolist()] if paths else [first]
         ends = [*begun[1:], stop]
         runs = tuple((paths[owner[a]] if paths else "", b - a) for a, b in zip(begun, ends, strict=True))
         blocks.append(ReferenceBlock(dataset.fingerprint, epoch, first, runs))
