@@ -54,6 +54,8 @@ __all__ = [
     "undecodable",
 ]
 
+_LEAST_SAVED: Final = 1
+"""Reference frames that skipping to a later key frame has to save."""
 _TOLERANCE_S: Final = Param(
     name="tolerance_s",
     doc="Largest distance from a time to a timestamp",
@@ -260,11 +262,11 @@ def make_plan(
         segments = ((int(start), packets[own == start]) for start in np.unique(own))
         return DecodePlan(tuple(_segment(table, *segment, refused, thorough=True) for segment in segments))
     starts = _shared_starts(own)
-    # A segment ends where skipping to the next start saves at least one reference frame.
+    # Each segment is a run of its own, whose end drains the decoder.
     first = int(starts[0])
     before = np.concatenate([[0], np.cumsum(table.reference[first : int(packets[-1])], dtype=np.int64)])
     saved = before[starts[1:] - first] - before[np.minimum(packets[:-1] + 1, starts[1:]) - first]
-    ends = [*(np.flatnonzero(saved > 0) + 1).tolist(), packets.size]
+    ends = [*(np.flatnonzero(saved >= _LEAST_SAVED) + 1).tolist(), packets.size]
     return DecodePlan(
         tuple(
             _segment(table, int(starts[begin]), packets[begin:end], refused, thorough=False)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import numpy as np
 import pytest
 
 import seqpipe
 from seqpipe import AudioSamples, Sequence
+from seqpipe.video.encode import write
 from tests.support.ffmpeg import judge
 
 from .written import files, lines
@@ -135,3 +138,62 @@ def test_frames_are_left_out_by_what_they_show(run, tmp_path, film):
         "export", film, "--out", tmp_path / "y", "--end", "20f", "--min-sharpness", 1e6, code=1
     ).stderr
     assert "none of its 20 frames or sequences is kept by --min-sharpness 1e+06" in refused
+
+
+def test_a_video_without_sound_and_one_whose_sound_ends_early(run, tmp_path):
+    frames = Sequence(picture(5, 20), "FHWC", timestamps=np.arange(20) / FPS)
+    frames.save(tmp_path / "silent.mp4")
+    sound = AudioSamples(np.ones((1, 4000), np.float32) / 2, 16_000, 0)
+    seqpipe.write_video(tmp_path / "early.mp4", frames, audio=sound)
+    run(
+        "export", tmp_path / "silent.mp4", tmp_path / "early.mp4", "--out", tmp_path / "o", "--format", "webm"
+    )
+    for name, heard in (("silent", False), ("early", True)):
+        with seqpipe.open(tmp_path / f"o/{name}.webm") as video:
+            assert (len(video), video.info.has_audio) == (20, heard)
+            assert not heard or video.audio().duration_s < 0.4
+
+
+def test_a_full_disk_leaves_no_partial_video_and_resume_goes_on(run, tmp_path, film, monkeypatch):
+    command = "export", film, "--out", tmp_path / "o", "--format", "mp4", "--scenes", "--jobs", 1
+    encode, calls = write._Writer._encode, []
+
+    def full(*arguments):
+        calls.append(arguments)
+        if len(calls) > 30:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        encode(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(write._Writer, "_encode", full)
+        said = run(*command, code=1).stderr
+    assert "000001.mp4 (No space left on device)" in said
+    assert files(tmp_path / "o") == ["film/000000.mp4"]
+    before = (tmp_path / "o/film/000000.mp4").stat()
+    run(*command, "--resume")
+    assert len(files(tmp_path / "o")) == 3
+    assert (tmp_path / "o/film/000000.mp4").stat() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--format", "mp4", "--codec", "vp9"), "codec='vp9' is not for mp4 files; allowed: h264, hevc, av1"),
+        (("--format", "gif", "--quality", 5), "quality=5 means nothing for gif"),
+        (
+            ("--format", "png", "--gop", 5),
+            "gop=5 means nothing for png; allowed: the formats mp4, webm, gif, apng",
+        ),
+        (("--scenes", "--frames", "1,2"), "--frames and --scenes exclude one another"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(run, tmp_path, film, options, message):
+    assert message in run("export", film, "--out", tmp_path / "o", *options, code=2).stderr
+
+
+@pytest.mark.deep
+def test_a_gif_of_a_thousand_frames(run, tmp_path):
+    frames = np.random.default_rng(0).integers(0, 256, (1000, 16, 16, 3), np.uint8)
+    Sequence(frames, "FHWC", timestamps=np.arange(1000) / 50).save(tmp_path / "long.mp4")
+    run("export", tmp_path / "long.mp4", "--out", tmp_path / "o", "--format", "gif")
+    assert len(decoded(tmp_path / "o/long.gif")[0]) == 1000
