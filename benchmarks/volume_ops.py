@@ -31,6 +31,7 @@ __all__ = ["main"]
 
 TURN = ops.RandomAffine3d(rotate=(12.0, -9.0, 20.0), scale=1.1)
 FLAT = ops.RandomAffine3d(rotate=(20.0, 0.0, 0.0), scale=1.1, in_plane=True)
+SPLINE = ops.RandomAffine3d(rotate=(12.0, -9.0, 20.0), scale=1.1, interp="bspline")
 BEND = ops.Elastic3d(spacing=20, amplitude=0.3)
 TURN_AND_BEND = Chain(TURN, BEND)
 DRAWN = Chain(
@@ -186,6 +187,7 @@ def _gathers(device: str, size: int, samples: int, threads: int) -> dict[str, Ca
     marked = _there(labels[:, :size, :size, :size], device)
     batch: dict[str, Callable[[], Any]] = {
         f"{samples} × {size}³ affine": lambda: TURN(several, layout="NDHW"),
+        f"{samples} × {size}³ affine, B-spline": lambda: SPLINE(several, layout="NDHW"),
         f"{samples} × {size}³ affine + elastic": lambda: TURN_AND_BEND(several, layout="NDHW"),
         f"{samples} × {size}³ affine + elastic, drawn": lambda: DRAWN(several, layout="NDHW"),
         f"{samples} × {size}³ in the plane": lambda: FLAT(several, layout="NDHW"),
@@ -226,6 +228,14 @@ def _peers(size: int, samples: int) -> dict[str, Callable[[], Any]]:
     except ImportError:
         return jobs
     tensors = torch.rand((samples, 1, size, size, size))
+    with contextlib.suppress(ImportError):  # what TorchIO resamples with
+        import SimpleITK as Sitk
+
+        images = [Sitk.GetImageFromArray(one[0].numpy()) for one in tensors]
+        pose = Sitk.Euler3DTransform((size / 2,) * 3, 0.2, -0.16, 0.35)
+        jobs[f"{samples} × {size}³ affine, B-spline, SimpleITK"] = lambda: [
+            Sitk.Resample(one, one, pose, Sitk.sitkBSpline) for one in images
+        ]
     with contextlib.suppress(ImportError):
         from monai.transforms import Affine, Rand3DElastic
 

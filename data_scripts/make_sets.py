@@ -37,14 +37,16 @@ def _image(labels: Any, number: int, contrast: float) -> Any:
     return (np.array(LEVELS, np.float32)[labels] * contrast + noise).astype(np.float32)[..., None] * 100
 
 
-def decathlon(folder: Path, count: int = 6) -> Path:
-    """Write a task of the Decathlon with two classes, and return its folder."""
+def decathlon(folder: Path, count: int = 6, *, modalities: int = 1) -> Path:
+    """Write a task of the Decathlon with two classes, or three for several modalities, and return its folder."""
     root = folder / "Task99_Balls"
     for name in ("imagesTr", "labelsTr"):
         (root / name).mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        labels = np.minimum(_labels(number), 2)
-        image = seqpipe.Sequence(_image(labels, number, 1.0), "DHWC", affine=AFFINE)
+        labels = np.minimum(_labels(number), 2 if modalities == 1 else 3)
+        images = [_image(labels, number, 1.0 + n) for n in range(modalities)]
+        series = {"layout": "DHWC"} if modalities == 1 else {"layout": "FDHWC"}
+        image = seqpipe.Sequence(images[0] if modalities == 1 else np.stack(images), affine=AFFINE, **series)
         save(image, root / f"imagesTr/ball_{number}.nii.gz")
         save(
             seqpipe.Sequence(labels[..., None], "DHWC", affine=AFFINE),
@@ -52,7 +54,8 @@ def decathlon(folder: Path, count: int = 6) -> Path:
         )
     described = {
         "name": "Balls",
-        "labels": {"0": "background", "1": "ball", "2": "core"},
+        "labels": {"0": "background", "1": "ball", "2": "core"}
+        | ({} if modalities == 1 else {"3": "center"}),
         "numTraining": count,
         "numTest": 0,
         "training": [

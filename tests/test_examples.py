@@ -272,6 +272,23 @@ def test_segment_folder_goes_from_a_folder_to_a_table(tmp_path):
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize(("task", "modalities"), [("spleen", 1), ("brats", 4), ("brain", 1)])
+def test_segmentation_tutorials_learn_and_write_labels(tmp_path, task, modalities):
+    pytest.importorskip("torch")
+    folder = make_sets.decathlon(tmp_path, modalities=modalities)
+    options = ["--epochs", 6, "--size", 16]
+    printed = output("segmentation_tutorials.py", task, folder, tmp_path / "out", *options)
+    assert float(re.search(rf"{task}: Dice ([01]\.\d+)", printed)[1]) > 0.3
+    rows = (tmp_path / "out/table.csv").read_text("utf-8").splitlines()
+    case = rows[1].split(",")[0]
+    with (
+        seqpipe.open(tmp_path / f"out/{case}.nii.gz") as labels,
+        seqpipe.open(folder / f"labelsTr/{case}.nii.gz") as truth,
+    ):
+        assert labels.info.same_grid(truth.info)
+
+
+@pytest.mark.deep
 def test_train_action_goes_on_as_if_it_had_not_stopped(tmp_path):
     pytest.importorskip("torch")
     make_motion(tmp_path / "videos", 2)

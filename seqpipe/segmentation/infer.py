@@ -72,7 +72,8 @@ def infer(
         model: a torch module, given tensors ``NCDHW`` and returning ``NCDHW``, of which the first is taken if there are
             several (deep supervision); or a function of arrays ``NDHWC`` (NumPy or CuPy) that returns ``NDHWC``.
         volume: a path or another origin of :func:`seqpipe.open`, a reader, or a sequence ``DHWC``. Series are
-            channels.
+            channels, and so are several images of one grid in a dictionary, such as those of a case, which are read
+            into memory.
         patch: slices, rows and columns, or one number for all axes.
         overlap: least share of a patch that neighbors have in common.
         tta: axes along which patches are mirrored, of ``"dhw"``; the scores of all combinations are averaged, so that
@@ -149,13 +150,12 @@ def _opened(volume: Any, prepare: Prepare, head: Any) -> tuple[_Source, VolumeIn
                 advice="Resample the sequence first: seqpipe.volume.resample",
             )
     else:
-        reader = volume if isinstance(volume, VolumeReader) else VolumeReader(volume)
-        own, whole = reader.info, None
-        if prepare.orientation is not None:
-            reader = reader.reorient(prepare.orientation)
-        if prepare.spacing_mm is not None:
-            reader = reader.resample(prepare.spacing_mm, interp=prepare.interp, antialias=prepare.antialias)
-        info = reader.info
+        images = volume if isinstance(volume, Mapping) else {"image": volume}
+        readers = {name: _reader(image, prepare) for name, image in images.items()}
+        own, reader = next(iter(readers.values()))
+        info, whole = reader.info, None
+        if len(readers) > 1:
+            whole = _joined({name: view for name, (_, view) in readers.items()})
     if head is not None:
         chain = head if isinstance(head, Chain) else Chain(head)
         values = _as_channels(reader.sequence()) if whole is None and reader is not None else whole
@@ -169,6 +169,32 @@ def _opened(volume: Any, prepare: Prepare, head: Any) -> tuple[_Source, VolumeIn
                 advice="Spacing and orientation are changed by prepare",
             )
     return _Source(info, reader, whole), own
+
+
+def _reader(image: Any, prepare: Prepare) -> tuple[VolumeInfo, VolumeReader]:
+    """Return the facts of an image's own grid, and the image in the prepared orientation and spacing."""
+    reader = image if isinstance(image, VolumeReader) else VolumeReader(image)
+    own = reader.info
+    if prepare.orientation is not None:
+        reader = reader.reorient(prepare.orientation)
+    if prepare.spacing_mm is not None:
+        reader = reader.resample(prepare.spacing_mm, interp=prepare.interp, antialias=prepare.antialias)
+    return own, reader
+
+
+def _joined(readers: Mapping[str, VolumeReader]) -> Sequence:
+    """Return several images of one grid as the channels of one."""
+    first, *others = readers
+    for name in others:
+        if not readers[name].info.same_grid(readers[first].info):
+            raise ParameterError(
+                f"{name!r} has another grid than {first!r}: {readers[name]}, not {readers[first]}",
+                source="infer",
+                allowed="images of one grid",
+                advice="seqpipe.volume.align brings them to the first one's",
+            )
+    images = [_as_channels(reader.sequence()) for reader in readers.values()]
+    return replace(images[0], data=np.concatenate([image.data for image in images], axis=3))
 
 
 def _info_of(sequence: Sequence) -> VolumeInfo:

@@ -149,3 +149,18 @@ def test_a_model_of_half_precision_gets_patches_of_its_dtype():
     found = seqpipe.infer(net.bfloat16(), volume(), 16, scores=True)
     assert found.data.dtype == np.float32, "sums are float32"
     np.testing.assert_allclose(found.data, want, atol=0.05)
+
+
+def test_images_of_a_case_are_channels_of_one_grid(tmp_path):
+    rng = np.random.default_rng(0)
+    values = {name: rng.random((7, 9, 8, 1)).astype(np.float32) for name in ("t1", "t2")}
+    files = {name: tmp_path / f"{name}.nii" for name in values}
+    for name, path in files.items():
+        save(seqpipe.Sequence(values[name], "DHWC", affine=AFFINE), path)
+    found = seqpipe.infer(lambda x: x, files, 4, scores=True)
+    assert np.allclose(found.data, np.concatenate([*values.values()], axis=3), atol=1e-6)
+    coarse = seqpipe.infer(lambda x: x[..., :2] > 0.5, files, 4, prepare=Prepare(spacing_mm=3.0))
+    assert coarse.shape == (7, 9, 8, 1)
+    save(seqpipe.Sequence(values["t2"][1:], "DHWC", affine=AFFINE), tmp_path / "t2.nii")
+    with pytest.raises(ParameterError, match=r"'t2' has another grid than 't1'.*allowed: images of one grid"):
+        seqpipe.infer(lambda x: x, files, 4)
