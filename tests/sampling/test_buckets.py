@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqpipe import ParameterError
@@ -107,6 +107,7 @@ def test_samples_keep_the_frames_of_the_largest_bucket_that_they_fill():
     assert bucket.unused(bucket.assigned(sizes[:2], 4)) == ["33 frames", "65 frames"]
 
 
+@settings(max_examples=40)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=80),
     size=st.integers(1, 6),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import seqpipe
-from data_scripts.make_robots import CAMERAS, make_robots
+from data_scripts.make_robots import CAMERAS, RobotSet, make_robots
 from seqpipe import Clip, OutputSpec, ParameterError, ops
 from tests.dataset.sources import listed
 
@@ -23,7 +23,7 @@ DELTAS = {TOP: [-0.1, 0.0], "action": [0.0, 0.1]}
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    return make_robots(tmp_path_factory.mktemp("robots") / "v3.0")
+    return make_robots(tmp_path_factory.mktemp("robots") / "v3.0", made=RobotSet(lengths=(4, 3, 3)))
 
 
 def own(root, **changes):
