@@ -311,7 +311,9 @@ class _Spectral(Intensity, register=False):
         xp = namespace(x)
         finite = xp.isfinite(x)
         if xp is np and bool(finite.all()):
-            return self.spectral(x, p).astype(np.float32, copy=False)  # NumPy 1 computes frequencies in double
+            return self.spectral(x, p).astype(
+                np.float32, copy=False
+            )  # NumPy 1 computes frequencies in double
         # on a GPU nothing depends on whether there are such voxels, so that the host does not wait for it
         known = xp.where(finite, x, np.float32(0))
         mean = (known.sum(dtype=np.float64) / xp.maximum(finite.sum(), 1)).astype(np.float32)
