@@ -203,9 +203,9 @@ def test_requests_under_way_are_limited(serve, monkeypatch):
             now[0] += body
             most[0] = max(most[0], now[0])
         time.sleep(0.005)
-        answer(self, body=body)
-        with lock:
+        with lock:  # before the answer, behind which the client may ask again
             now[0] -= body
+        answer(self, body=body)
 
     monkeypatch.setattr(handler, "_answer", counted)
     monkeypatch.setattr(remote, "_under_way", WeakKeyDictionary())
