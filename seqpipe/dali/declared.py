@@ -285,14 +285,19 @@ def _text(value: Any) -> str:
 
 
 def _by_frame(one: Callable[[list[Any]], Any], row: list[Any], values: list[Value], inputs: int) -> Any:
-    """Return the stacked results of a function of each frame; samples without frames are the same for all."""
+    """Return the stacked results of a function of each frame; what has none, or one, is the same for all."""
     framed = [v.by_frame or (n < inputs and v.layout.startswith("F")) for n, v in enumerate(values)]
     counts = {len(part) for part, by_frame in zip(row, framed, strict=True) if by_frame}
-    if len(counts) > 1:
+    if len(counts - {1}) > 1:
         raise ParameterError(f"samples and arguments of {sorted(counts)} frames", allowed="as many in each")
     parts = [
-        one([part[frame] if by_frame else part for part, by_frame in zip(row, framed, strict=True)])
-        for frame in range(counts.pop())
+        one(
+            [
+                part[frame % len(part)] if by_frame else part
+                for part, by_frame in zip(row, framed, strict=True)
+            ]
+        )
+        for frame in range(max(counts))
     ]
     return namespace(parts[0]).stack(parts)
 

@@ -48,18 +48,14 @@ def spectrogram(
         )
     if center:
         half = window_length // 2
-        if reflect and len(signal) > 1:
-            places = np.arange(-half, len(signal) + window_length - half)
-            signal = signal[_mirrored(places, len(signal))]
-        else:
-            signal = np.pad(signal, (half, window_length - half))
+        mode: Any = "reflect" if reflect and len(signal) > 1 else "constant"
+        signal = np.pad(signal, (half, window_length - half), mode=mode)
     count = (len(signal) - window_length) // window_step + 1
     if count < 1:
         raise ParameterError(
             f"a signal of {len(signal)} samples", source="spectrogram", allowed=f"{window_length} or more"
         )
-    starts = np.arange(count) * window_step
-    windows = signal[starts[:, None] + np.arange(window_length)] * factors
+    windows = np.lib.stride_tricks.sliding_window_view(signal, window_length)[::window_step] * factors
     return _powers(np.fft.rfft(windows, size, axis=1), power).T
 
 
@@ -67,15 +63,8 @@ def _hann(length: int) -> Array:
     return 0.5 * (1 - np.cos(2 * np.pi / length * (np.arange(length) + 0.5)))
 
 
-def _mirrored(places: Array, length: int) -> Array:
-    period = 2 * (length - 1)
-    places = abs(places) % period
-    return np.minimum(places, period - places)
-
-
 def _powers(transform: Array, power: int) -> Array:
-    magnitudes = abs(transform)
-    return np.asarray(magnitudes**2 if power == 2 else magnitudes, np.float32)
+    return np.asarray(transform.real**2 + transform.imag**2 if power == 2 else abs(transform), np.float32)
 
 
 def power_spectrum(signal: Array, *, axis: int = -1, nfft: int | None = None, power: int = 2) -> Array:

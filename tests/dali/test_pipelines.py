@@ -236,6 +236,21 @@ def test_checkpoints(numbered, tmp_path):
         pipeline_def(lambda: fn.constant(idata=1), batch_size=2, checkpoint=text, **ON_CPU)().build()
 
 
+def test_checkpoints_of_shards_without_a_seed(numbered):
+    """Shards agree on an order if no seed is given: a seed that was drawn does not become theirs by a checkpoint."""
+    make = pipeline_def(
+        lambda: fn.readers.file(files=numbered, random_shuffle=True, num_shards=2, name="R")[0],
+        batch_size=2,
+        **ON_CPU,
+    )
+    pipe = make()
+    pipe.run()
+    restored = make(checkpoint=pipe.checkpoint())
+    assert [restored.run()[0].as_array().tolist() for _ in range(4)] == [
+        pipe.run()[0].as_array().tolist() for _ in range(4)
+    ]
+
+
 def test_run_goes_through_epochs_without_end(numbered):
     pipe = pipeline_def(
         lambda: fn.readers.file(files=numbered[:3], labels=[0, 1, 2], name="R", random_shuffle=True)[1],

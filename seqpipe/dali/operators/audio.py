@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import wave
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
 from os import PathLike
 from typing import Any
@@ -102,23 +102,24 @@ def _mel_filter_bank(
     """``fn.mel_filter_bank``: along the axis ``f`` of the layout, or the last but one."""
     if mel_formula not in ("slaney", "htk"):
         raise call.wrong(f"mel_formula={mel_formula!r}", allowed="'slaney', 'htk'")
+    filters = cache(
+        partial(
+            audio.mel_filters,
+            sample_rate=sample_rate,
+            count=nfilter,
+            low=freq_low,
+            high=freq_high,
+            htk=mel_formula == "htk",
+            normalize=normalize,
+        )
+    )
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0].on_host()
         axis = value.layout.index("f") if "f" in value.layout else max(value.ndim - 2, 0)
-        parts = []
-        for part in value:
-            filters = audio.mel_filters(
-                part.shape[axis],
-                sample_rate=sample_rate,
-                count=nfilter,
-                low=freq_low,
-                high=freq_high,
-                htk=mel_formula == "htk",
-                normalize=normalize,
-            )
-            parts.append(np.moveaxis(np.tensordot(filters, part, (1, axis)), 0, axis).astype(np.float32))
-        return Value.of(parts, value.layout, value.sources)
+        return value.each(
+            lambda part: np.moveaxis(np.tensordot(filters(part.shape[axis]), part, (1, axis)), 0, axis)
+        )
 
     return call.node(compute)
 
