@@ -67,6 +67,10 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
 """Arguments for pictures, where the declared examples are for images of a few pixels or change little."""
 
 
+_NEEDS_CHANNELS: Final = frozenset(("labels_to_channels", "principal_components"))
+"""Operators that take or make several channels, which the scan and a picture lack."""
+
+
 def draw(cls: type[Declaration], path: Path) -> Mapping[str, Any] | None:
     """Write the picture of an operator.
 
@@ -74,7 +78,7 @@ def draw(cls: type[Declaration], path: Path) -> Mapping[str, Any] | None:
         The arguments that it was made with; None for operators whose results are not pictures.
     """
     show = _SHOWN.get(cls.traits.takes, _arrays if cls.name == "optical_flow" else None)
-    if show is None:
+    if show is None or cls.name in _NEEDS_CHANNELS:
         return None
     for arguments in _arguments(cls):
         before, after = show(cls(**arguments))

@@ -45,10 +45,12 @@ class PackedTokens:
 def packed(images: Any, token: tuple[int, int, int], *, budget: int | None = None) -> PackedTokens:
     """Return images and clips as one sequence of tokens.
 
-    clips = seqpipe.videos(listing, Spread(fps=2)).map(ops.Resize(…)).batch(64, bucket=Bucket(pack=True, …))
-    for batch in clips:
-        one = seqpipe.packed(batch["image"], token=(2, 28, 28), budget=16384)
-        model(one.tokens, one.bounds, one.positions, one.mask)
+    Example::
+
+        clips = seqpipe.videos(listing, Spread(fps=2)).map(ops.Resize(…)).batch(64, bucket=Bucket(pack=True, …))
+        for batch in clips:
+            one = seqpipe.packed(batch["image"], token=(2, 28, 28), budget=16384)
+            model(one.tokens, one.bounds, one.positions, one.mask)
 
     Images and clips may alternate, in any order; an image is a clip of one frame. The last frame of a clip is repeated
     where a token spans more frames than are left.
