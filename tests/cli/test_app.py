@@ -39,7 +39,7 @@ def test_export_help_comes_from_the_parameters(run):
     assert f"{sentence(SEQUENCE_LENGTH).rstrip('.')} ({SEQUENCE_LENGTH.allowed})." in text
     assert f"({FPS.allowed})." in text
     assert "{stem}" in text
-    assert "--format [jpg|png|tiff|webp|npy|npz|nii.gz]" in text
+    assert "--format [jpg|png|tiff|webp|npy|npz|nii.gz|" in text
 
 
 def test_help_needs_none_of_the_heavy_libraries():

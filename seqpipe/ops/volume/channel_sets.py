@@ -59,7 +59,7 @@ class PrincipalComponents(_WholeImage):
     whiten: bool = param(False, "whether components have the standard deviation 1", drawn=False)
 
     to_float = True
-    examples = ({"components": 1}, {"components": 2, "whiten": True})
+    examples = ({"components": 1}, {"components": 1, "whiten": True})
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is drawn
         """The centered channels times the eigenvectors of their covariance."""
