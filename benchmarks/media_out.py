@@ -25,7 +25,8 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks import media
-from seqpipe.video import plan
+from seqpipe.video.engine import gpu_backends
+from seqpipe.video.plan import make_plan
 
 __all__ = ["main"]
 
@@ -121,9 +122,12 @@ def _gop(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         size = sum(path.stat().st_size for path in copies) / len(copies) / media.FRAMES
         bare = _bare_nvdec(copies) if options.device.startswith("cuda") else _bare_cpu(copies)
         for least in options.least_saved:
-            with patch.object(plan, "_LEAST_SAVED", least), _clips(copies, 16, 4, options) as dataset:
+            with (
+                patch.object(gpu_backends, "NVDEC_LEAST_SAVED", least),
+                _clips(copies, 16, 4, options) as dataset,
+            ):
                 rate, each = _delivered(dataset, 16)
-                runs = _runs(copies[0])
+                runs = _runs(copies[0], least)
             yield (
                 f"GOP {gop}, {size:,.0f} bytes a frame, skips that save {least} frames",
                 f"{rate:,.0f} delivered/s, {runs:.1f} runs a clip, {each:.2f} decoded each, {rate * each:,.0f}/s; "
@@ -131,13 +135,14 @@ def _gop(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
             )
 
 
-def _runs(path: Path) -> float:
+def _runs(path: Path, least_saved: int) -> float:
     """Runs of a clip 16x4, each of which drains the decoder at its end, on average."""
     from seqpipe.video.index.open import open_index
 
     table = (index := open_index(str(path))).packets
     clips = [np.arange(start, start + 61, 4) for start in range(0, len(index) - 61, 7)]
-    return float(np.mean([len(plan.make_plan(table, table.frame_packet[one]).segments) for one in clips]))
+    plans = (make_plan(table, table.frame_packet[one], least_saved=least_saved) for one in clips)
+    return float(np.mean([len(found.segments) for found in plans]))
 
 
 def _bare_nvdec(paths: list[Path]) -> float:

@@ -54,8 +54,6 @@ __all__ = [
     "undecodable",
 ]
 
-_LEAST_SAVED: Final = 1
-"""Reference frames that skipping to a later key frame has to save."""
 _TOLERANCE_S: Final = Param(
     name="tolerance_s",
     doc="Largest distance from a time to a timestamp",
@@ -240,6 +238,7 @@ def make_plan(
     earlier: int = 0,
     refused: Collection[tuple[int, int]] = (),
     thorough: bool = False,
+    least_saved: int = 1,
 ) -> DecodePlan:
     """Return the plan that decodes the fewest packets for the frames of the given packets.
 
@@ -253,6 +252,8 @@ def make_plan(
         thorough: feed all packets, and give each wanted frame the segment that it has when it is wanted alone. Used for
             damaged streams: their packet headers may be wrong, and what a decoder makes of a packet, even of a key
             frame, may depend on damage before it.
+        least_saved: reference frames that skipping to a later key frame has to save; more than 1 for decoders whose
+            drain at the end of a segment takes longer than decoding so many frames.
     """
     packets = distinct(wanted)
     if not packets.size:
@@ -266,7 +267,7 @@ def make_plan(
     first = int(starts[0])
     before = np.concatenate([[0], np.cumsum(table.reference[first : int(packets[-1])], dtype=np.int64)])
     saved = before[starts[1:] - first] - before[np.minimum(packets[:-1] + 1, starts[1:]) - first]
-    ends = [*(np.flatnonzero(saved >= _LEAST_SAVED) + 1).tolist(), packets.size]
+    ends = [*(np.flatnonzero(saved >= least_saved) + 1).tolist(), packets.size]
     return DecodePlan(
         tuple(
             _segment(table, int(starts[begin]), packets[begin:end], refused, thorough=False)

@@ -477,7 +477,7 @@ def test_the_page_tells_of_every_name():
         "Pipeline.serialize": "differs",
         "types.Constant": "same",
         "math.sqrt": "same",
-        "plugin.tf.DALIDataset": "no",
+        "plugin.tf.DALIDataset": "same",
         "experimental.dynamic.Batch": "same",
         "auto_aug.core.Policy": "same",
     }

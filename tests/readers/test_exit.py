@@ -162,7 +162,10 @@ def ended(process: subprocess.Popen[str], *, within_s: float = SOON_S) -> tuple[
 
 
 def said(process: subprocess.Popen[str], line: str) -> None:
-    found = process.stdout.readline().strip()
+    read = b""  # by single bytes: communicate() does not see what a stream has read ahead
+    while not read.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):
+        read += byte
+    found = read.decode().strip()
     if found != line:
         process.kill()
         pytest.fail(f"{found!r} came instead of {line!r}\n{process.communicate()[1]}")

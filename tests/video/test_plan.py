@@ -104,7 +104,7 @@ def decodable(pictures: list[Picture], fed: list[int]) -> set[int]:
 def test_every_wanted_frame_can_be_decoded_and_nothing_useless_is_fed(pictures, known_leading, data):
     table = table_of(pictures, known_leading=known_leading)
     wanted = data.draw(st.lists(st.integers(0, len(pictures) - 1), min_size=1, max_size=8))
-    plan = make_plan(table, np.array(wanted))
+    plan = make_plan(table, np.array(wanted), least_saved=data.draw(st.sampled_from([1, 1, 2, 4, 1000])))
     delivered: list[int] = []
     for segment in plan.segments:
         fed = segment.packets.tolist()
@@ -170,6 +170,8 @@ def test_far_apart_frames_are_two_runs_and_neighbors_are_one():
     ]
     table = table_of(pictures, known_leading=False)
     assert [s.packets.tolist() for s in make_plan(table, np.array([31, 2])).segments] == [[0, 1, 2], [30, 31]]
+    (joined,) = make_plan(table, np.array([31, 2]), least_saved=1000).segments
+    assert joined.packets.tolist() == list(range(32)), "a drain may cost more than what it leaves out"
     (through,) = make_plan(table, np.arange(5, 15)).segments
     assert through.packets.tolist() == list(range(15)), "a run goes on across a key frame without a flush"
 
