@@ -9,7 +9,6 @@ import threading
 import zlib
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -37,6 +36,8 @@ _FORMAT: Final = 1
 ValueT = TypeVar("ValueT", bound=np.generic)
 
 _log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_told: set[tuple[str, str]] = set()  # what has been warned of
 
 
 class FrameValues(ABC, Generic[ValueT]):
@@ -180,10 +181,14 @@ def _write(path: Path, stamp: Stamp, values: npt.NDArray[Any]) -> None:
         _warn(str(path.parent.parent), error.strerror or str(error))
 
 
-@cache  # one warning for a folder, not for each of its files
 def _warn(folder: str, reason: str) -> None:
-    _log.warning(
-        "values of the frames of videos cannot be cached in %s (%s): they are computed again every time",
-        folder,
-        reason,
-    )
+    """Warn of a folder once, not for each of its files, which threads compute side by side."""
+    with _lock:
+        told = (folder, reason) in _told
+        _told.add((folder, reason))
+    if not told:
+        _log.warning(
+            "values of the frames of videos cannot be cached in %s (%s): they are computed again every time",
+            folder,
+            reason,
+        )

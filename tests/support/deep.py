@@ -11,7 +11,7 @@ import pytest
 
 __all__ = ["combined", "deep", "deep_but", "leave_wide_sweeps"]
 
-_MOST_CASES: Final = 4
+_MOST_CASES: Final = 3
 _MOST_PROGRAMS: Final = 2
 _PROGRAMS: Final = (
     "tests/cli/test_piped.py",
@@ -19,6 +19,7 @@ _PROGRAMS: Final = (
     "tests/cli/test_lock.py",
     "tests/cli/test_resume.py",
     "tests/cli/test_while_indexing.py",
+    "tests/cli/test_cut.py",
     "tests/dataset/test_contract.py",
     "tests/pipeline/test_augmented.py",
     "tests/pipeline/test_passes.py",
@@ -27,7 +28,14 @@ _PROGRAMS: Final = (
     "tests/readers/test_memory.py",
     "tests/readers/test_resume.py",
     "tests/readers/test_survey.py",
+    "tests/video/gpu/test_software_gpu.py",
+    "tests/video/gpu/test_windows.py",
+    "tests/video/tables/test_cues.py",
+    "tests/video/test_children.py",
     "tests/video/test_exact.py",
+    "tests/video/test_fuzz.py",
+    "tests/volume/test_dicom_values.py",
+    "tests/writers/test_object_storage.py",
 )
 """Files each of whose cases starts programs, or reads a whole video or epoch several times."""
 _WHOLE: Final = (
@@ -37,7 +45,7 @@ _WHOLE: Final = (
 
 
 def leave_wide_sweeps(metafunc: pytest.Metafunc) -> None:
-    """Mark cases of a test with more than 4 usual ones, or 2 that are slow, as deep: the others are spread evenly.
+    """Mark cases of a test with more than 3 usual ones, or 2 that are slow, as deep: the others are spread evenly.
 
     Under ``-m "not deep"`` the deep cases, two thirds of all, do not even become items, which every process would
     make. A test that has no other keeps one, which pytest leaves out.
