@@ -199,8 +199,8 @@ USAGE = [
     (["--out", "o", "--quality", "101"], "quality=101 is not valid; allowed: a whole number from 1 to 100"),
     (["--out", "o", "--jobs", "0"], "jobs=0 is not valid; allowed: a whole number from 1 to 4096"),
     (
-        ["--out", "o", "--format", "gif"],
-        "format='gif' is not valid; allowed: 'jpg', 'png', 'tiff', 'webp', 'npy', 'npz'",
+        ["--out", "o", "--format", "bmp"],
+        "format='bmp' is not valid; allowed: 'jpg', 'png', 'tiff', 'webp', 'npy', 'npz'",
     ),
     (["--out", "o", "--frames", "1,b"], "'1,b' does not have the form a,b,c"),
     (["--out", "o", "--size", "60"], "'60' does not have the form WxH, such as 640x360"),

@@ -12,7 +12,7 @@ import pytest
 __all__ = ["combined", "deep", "deep_but", "leave_wide_sweeps"]
 
 _MOST_CASES: Final = 3
-_MOST_PROGRAMS: Final = 2
+_MOST_PROGRAMS: Final = 1
 _PROGRAMS: Final = (
     "tests/cli/test_piped.py",
     "tests/cli/test_interrupts.py",
@@ -45,7 +45,7 @@ _WHOLE: Final = (
 
 
 def leave_wide_sweeps(metafunc: pytest.Metafunc) -> None:
-    """Mark cases of a test with more than 3 usual ones, or 2 that are slow, as deep: the others are spread evenly.
+    """Mark cases of a test with more than 3 usual ones, or 1 that is slow, as deep: the others are spread evenly.
 
     Under ``-m "not deep"`` the deep cases, two thirds of all, do not even become items, which every process would
     make. A test that has no other keeps one, which pytest leaves out.
