@@ -225,14 +225,7 @@ def cameras(
         rows.append(_Rows.of(number, by_name, recording, _instants(by_name, names, clock), policy, book))
     windows = _windows(rows, taken, skips=policy == "skip")
     book.finished(listed=len(given), used=len(given), samples=len(windows))
-    found = {
-        name: CameraFrames(
-            np.concatenate([one.numbers[name] for one in rows]),
-            tuple(one.streams[name].shape for one in rows),
-            images if name in folders else videos,
-        )
-        for name in names
-    }
+    engines = {name: images if name in folders else videos for name in names}
     table = _table(rows, names)
     steps = np.arange(taken.length) * taken.stride
     offsets = dict.fromkeys([*names, *(name for name in table.columns if name != "recording")], steps)
@@ -240,12 +233,26 @@ def cameras(
     fixed = tolerance, spec, str(place), SHUFFLE.check(shuffle), SEED.check(seed), ON_ERROR.check(on_error)
     return Dataset(
         RecordingSource(
-            *(table, found, offsets, *fixed, indexes, book),
+            *(table, _frames(rows, engines), offsets, *fixed, indexes, book),
             windows=windows,
             fills_missing=True,
             name="cameras",
         )
     )
+
+
+def _frames(
+    rows: Seq[_Rows], engines: Mapping[str, LazyEngine | LazyFolderEngine]
+) -> dict[str, CameraFrames]:
+    """Return the frames of each camera, and what reads them."""
+    return {
+        name: CameraFrames(
+            np.concatenate([one.numbers[name] for one in rows]),
+            tuple(one.streams[name].shape for one in rows),
+            engine,
+        )
+        for name, engine in engines.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
