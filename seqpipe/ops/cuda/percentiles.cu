@@ -2,12 +2,13 @@
 //
 // sortable  values as unsigned integers of the same order; those that are not finite come last
 // lines     of these, sorted: percentiles, and the slopes of the lines on which they have given results; one block
+//
+// variant: THREADS=256
 
 typedef long long Int;
 
 #include "sortable.cuh"
 
-static const int THREADS = 256;
 static const unsigned NOT_FINITE = 0xffffffffu;
 
 struct Job {

@@ -49,8 +49,9 @@ def percentile_lines(x: Array, ends: Seq[float], results: Seq[float], device: Ke
     addresses = [address_of(array) for array in (values, keys, wanted, lines)]
     job = bytearray(_JOB.pack(*addresses, x.size, len(ends), 0))
     argument = np.ndarray((), np.dtype((np.void, len(job))), job)
+    defines = {"THREADS": _THREADS}
     blocks = min(_MAX_BLOCKS, -(-x.size // _THREADS))
-    device.launch(_SOURCE, "sortable", {}, (blocks, 1, 1), _THREADS, argument, None)
+    device.launch(_SOURCE, "sortable", defines, (blocks, 1, 1), _THREADS, argument, None)
     keys.sort()
-    device.launch(_SOURCE, "lines", {}, (1, 1, 1), _THREADS, argument, None)
+    device.launch(_SOURCE, "lines", defines, (1, 1, 1), _THREADS, argument, None)
     return lines
