@@ -56,7 +56,8 @@ _LABEL_NAMES: Final = frozenset(
 )
 _INTEGER: Final = re.compile("bool|u?int|[<>|=]?[iub][1248]")
 
-_INTERP: Final = choice("interp", "Interpolation of labels", get_args(LabelInterpolation))
+_INTERPS: Final = get_args(LabelInterpolation)
+_INTERP: Final = choice("interp", "Interpolation of labels", _INTERPS)
 _UNIT: Final = choice("unit", "Unit of coordinates", get_args(Unit))
 
 
@@ -112,7 +113,8 @@ class Labels(Part):
     interp: LabelInterpolation = "vote"
 
     def __post_init__(self) -> None:
-        _INTERP.check(self.interp)
+        if self.interp not in _INTERPS:
+            _INTERP.check(self.interp)
         if isinstance(self.data, (Sequence, Batch)):
             object.__setattr__(self, "data", self.data.of_kind("labels"))
         classes = self.classes

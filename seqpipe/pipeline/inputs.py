@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..array import DEFAULT_LAYOUTS, frame_axis
 from ..errors import ParameterError
-from ..layout import DEFAULT_LAYOUTS, frame_axis
 from ..ops import DataNode, Named, Run
 from ..ops.core.deferred import DeferredCall
 from ..ops.core.nodes import GRAPH_ARGUMENTS

@@ -8,8 +8,8 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..array import DEFAULT_LAYOUTS
 from ..core.cached import cached_property
-from ..layout import DEFAULT_LAYOUTS
 from ..ops import Chain, DataNode, Op, Run
 from ..ops.core.deferred import DeferredCall, naming_nodes
 from ..ops.core.nodes import Occurrences

@@ -16,13 +16,13 @@ from scipy import stats
 
 from seqpipe import fn
 from seqpipe.core import native as native_module
-from seqpipe.core.draws import BatchGenerator
 from seqpipe.errors import ParameterError
 from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, apply
 from seqpipe.ops.core.blocks import constant_of, resolve
 from seqpipe.ops.geometry.resampling import ONE, SampledAxis, taps_of
 from seqpipe.ops.resize import base
 from seqpipe.ops.resize.resize import _CropWindows
+from seqpipe.random import BatchGenerator
 from tests.support.deep import combined
 from tests.support.operators import compare
 from tests.support.together import together

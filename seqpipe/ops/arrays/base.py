@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...array import Array
+from ...array import DEFAULT_LAYOUTS, LAYOUTS, Array, check_layout, frame_axis
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout, frame_axis
 from ...sequence import Batch, Sequence
 from ..call.backends import on_device_of
 from ..call.inputs import as_array, check_type, error_source, like_container, like_library

@@ -11,10 +11,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...array import Array, FloatArray, as_native, is_torch, namespace, to_torch
+from ...array import (
+    DEFAULT_LAYOUTS,
+    LAYOUTS,
+    Array,
+    FloatArray,
+    as_native,
+    check_layout,
+    is_torch,
+    namespace,
+    to_torch,
+)
 from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout
 from ...parts import Image, Metadata, Part, Sample, as_part, unmarked_error
 from ...sequence import Batch, Sequence
 from ..core.blocks import constant_of

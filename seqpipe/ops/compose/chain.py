@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, overloa
 
 import numpy as np
 
-from ...array import Array, device_of
+from ...array import DEFAULT_LAYOUTS, Array, device_of
 from ...core.cached import cached_property
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError, described_type
-from ...layout import DEFAULT_LAYOUTS
 from ...parts import is_labels
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays

@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray
+from ...array import DEFAULT_LAYOUTS, Array, FloatArray
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError, ResultSizesError
-from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
 from ..call.inputs import CallInput, check

@@ -11,10 +11,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray, device_of, namespace, to_numpy
+from ...array import DEFAULT_LAYOUTS, Array, FloatArray, device_of, namespace, to_numpy
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS
 from ...parts import (
     Boxes,
     Flow,

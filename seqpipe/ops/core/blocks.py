@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ...core.draws import draw_steps
-from ...random import stream_index
+from ...random import draw_steps, stream_index
 from .declaration import Declaration
 from .sampling import BatchSampled, Outcome, alike, draw, steps_of, write_table
 from .spec import Spec

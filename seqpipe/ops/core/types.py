@@ -6,7 +6,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ...layout import LAYOUTS
+from ...array import LAYOUTS
 from .spec import Spec
 
 __all__ = ["Type", "ValueKind", "types_after"]

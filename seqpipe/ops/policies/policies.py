@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...core.cached import cached_property
-from ...core.draws import Steps
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
+from ...random import Steps
 from ..call.backends import apply_table, cuda_device_of, run_same_shape
 from ..core.blocks import Block, constant_of, derived_values_vary, resolve, values_of_all, values_of_each
 from ..core.declaration import Declaration

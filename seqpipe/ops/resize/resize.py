@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 
 from ...core.cached import cached_property
-from ...core.draws import BatchGenerator, ScalarGenerator
 from ...errors import ParameterError
+from ...random import BatchGenerator, ScalarGenerator
 from ..core.blocks import Block
 from ..core.distributions import Flag, Number
 from ..core.parameters import param
