@@ -371,7 +371,7 @@ class Batch(_Exports):
         for name, attribute in (("labels", "label"), ("indices", "index")):
             values = self.__dict__[name]
             defaults = [getattr(s, attribute) for s in self.sequences] if values is None else []
-            if any(not isinstance(one, int) or one != -1 for one in defaults):
+            if any(not isinstance(default, int) or default != -1 for default in defaults):
                 values = defaults
             if values is not None:
                 object.__setattr__(self, name, _frozen(values, *self._dtype_and_shape(name, values), name))
@@ -445,7 +445,11 @@ class Batch(_Exports):
     def of_kind(self, kind: SequenceKind) -> Batch:
         """Return the batch with its sequences as images or as labels; see :attr:`Sequence.kind`."""
         same = kind == self.kind
-        return self if same else replace(self, sequences=tuple(one.of_kind(kind) for one in self.sequences))
+        return (
+            self
+            if same
+            else replace(self, sequences=tuple(sequence.of_kind(kind) for sequence in self.sequences))
+        )
 
     @property
     def layout(self) -> str:
@@ -478,8 +482,8 @@ class Batch(_Exports):
 
         Arrays are copies. If some samples lack a field, its column is a tuple with None for these.
         """
-        names = dict.fromkeys(name for one in self.sequences for name in one.fields)
-        return {name: _column([one.fields.get(name) for one in self.sequences]) for name in names}
+        names = dict.fromkeys(name for sequence in self.sequences for name in sequence.fields)
+        return {name: _column([sequence.fields.get(name) for sequence in self.sequences]) for name in names}
 
     def __len__(self) -> int:
         """The number of samples."""

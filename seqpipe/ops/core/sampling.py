@@ -71,7 +71,7 @@ class BatchSampled(Declaration, register=False):
         result: dict[str, Any]
         if isinstance(rng, BatchGenerator):
             every = [self.values_of_outcome(self.outcome(numbers)) for numbers in rng.draw(self.steps)]
-            result = {name: np.array([one[name] for one in every]) for name in every[0]}
+            result = {name: np.array([entry[name] for entry in every]) for name in every[0]}
         else:
             result = self.values_of_outcome(self.outcome(ScalarGenerator.of(rng).draw(self.steps)))
         generator: Any = rng
