@@ -314,9 +314,7 @@ def test_checks_are_quiet_on_a_sound_package(tmp_path):
     assert [fault for check in CHECKS.values() for fault in check(package)] == []
 
 
-@pytest.mark.parametrize(
-    "name", ["errors", "array", "core.param", "random", "sequence", "pipeline", ""]
-)
+@pytest.mark.parametrize("name", ["errors", "array", "core.param", "random", "sequence", "pipeline", ""])
 def test_exported_names_can_be_fetched(name):
     module = importlib.import_module(f"seqpipe.{name}".rstrip("."))
     missing = [exported for exported in module.__all__ if not hasattr(module, exported)]
