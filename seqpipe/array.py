@@ -1,4 +1,4 @@
-"""Conversion between NumPy, CuPy, torch and DLPack arrays, without copies where memory can be shared.
+"""Arrays: layouts, one letter per axis, and conversion between NumPy, CuPy, torch and DLPack without needless copies.
 
 Internally, seqpipe uses NumPy on the CPU and CuPy on the GPU. Other libraries are imported only when the user passes
 one of their arrays (the library is then in ``sys.modules``) or asks for one by name.
@@ -18,15 +18,20 @@ import numpy.typing as npt
 from .errors import BackendError, ParameterError
 
 __all__ = [
+    "DEFAULT_LAYOUTS",
     "INSTALL_HINTS",
+    "LAYOUTS",
     "Array",
     "BoolArray",
     "FloatArray",
     "IntArray",
     "address_of",
     "as_native",
+    "axis",
+    "check_layout",
     "device_of",
     "distinct",
+    "frame_axis",
     "is_torch",
     "namespace",
     "on_device_of",
@@ -43,6 +48,38 @@ Array: TypeAlias = Any
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+DEFAULT_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC", 5: "NFHWC"}
+"""Layout of arrays that state none, by their number of axes."""
+
+LAYOUTS: Final = (
+    "HW",
+    "HWC",
+    "CHW",
+    "FHW",
+    "FHWC",
+    "FCHW",
+    "CFHW",
+    "DHW",
+    "DHWC",
+    "FDHWC",
+    "NHW",
+    "NHWC",
+    "NCHW",
+    "NFHWC",
+    "NFCHW",
+    "NCFHW",
+    "NDHWC",
+    "CDHW",
+    "NDHW",
+    "NCDHW",
+    "NFDHWC",
+)
+"""N: samples, F: frames, D: slices of a volume (treated as frames), H: rows, W: columns, C: channels.
+
+Networks with 3-D convolutions take ``CFHW`` and ``NCFHW``. In ``FDHWC``, a series of volumes, F counts time points;
+operators process each time point as a volume of its own.
+"""
 
 _NO_SWITCH: AbstractContextManager[Any] = nullcontext()
 _CPU_KINDS = (1, 3)  # of DLPack: kDLCPU, kDLCUDAHost (pinned memory)
@@ -248,3 +285,27 @@ def _load(library: str) -> ModuleType:
 def address_of(array: Array) -> int:
     """Return the address of an array's data on its device."""
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+def check_layout(layout: str, ndim: int) -> str:
+    """Return the layout, checked against the array's number of axes."""
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise ParameterError(f"layout={layout!r} is unknown", allowed=", ".join(LAYOUTS))
+    if len(layout) != ndim:
+        raise ParameterError(
+            f"layout={layout!r} names {len(layout)} axes, but the array has {ndim}",
+            allowed=", ".join(known for known in LAYOUTS if len(known) == ndim),
+        )
+    return layout
+
+
+def axis(layout: str, letter: str) -> int | None:
+    """Return the position of a letter's axis, or None if the layout lacks it."""
+    position = layout.find(letter)
+    return position if position >= 0 else None
+
+
+def frame_axis(layout: str) -> int | None:
+    """Return the position of the axis of frames: F, or D for a volume; None for a single image."""
+    frames = axis(layout, "F")
+    return frames if frames is not None else axis(layout, "D")

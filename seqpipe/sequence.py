@@ -16,7 +16,9 @@ from .array import (
     FloatArray,
     IntArray,
     as_native,
+    check_layout,
     device_of,
+    frame_axis,
     namespace,
     to_cupy,
     to_numpy,
@@ -25,7 +27,6 @@ from .array import (
 from .core.param import Param, check_fields, choice
 from .core.turns import InTurn
 from .errors import FrameRangeError, ParameterError
-from .layout import check_layout, frame_axis
 
 __all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "scaled_values", "spacing_of"]
 
@@ -38,7 +39,8 @@ _SLICEWISE_BYTES: Final = 1 << 22  # bytes of stored values that are scaled slic
 _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
 _LABEL: Final = Param(name="label", doc="Class number, -1 for none", lo=-1)
-_KIND: Final = choice("kind", "What the values of a sequence are", get_args(SequenceKind))
+_KINDS: Final = get_args(SequenceKind)
+_KIND: Final = choice("kind", "What the values of a sequence are", _KINDS)
 _INDEX: Final = Param(name="index", doc="Index of a sample in its dataset, -1 for none", lo=-1)
 
 
@@ -179,7 +181,7 @@ class Sequence(_Exports):
         if self.scale is not None:
             slope, intercept = _frozen(self.scale, np.float64, (2,), "scale")
             object.__setattr__(self, "scale", (float(slope), float(intercept)))
-        if self.kind != "image":
+        if self.kind not in _KINDS:  # a declared parameter takes ten times as long to check
             _KIND.check(self.kind)
 
     @property
@@ -369,7 +371,7 @@ class Batch(_Exports):
         for name, attribute in (("labels", "label"), ("indices", "index")):
             values = self.__dict__[name]
             defaults = [getattr(s, attribute) for s in self.sequences] if values is None else []
-            if any(not isinstance(one, int) or one != -1 for one in defaults):
+            if any(not isinstance(default, int) or default != -1 for default in defaults):
                 values = defaults
             if values is not None:
                 object.__setattr__(self, name, _frozen(values, *self._dtype_and_shape(name, values), name))
@@ -443,7 +445,11 @@ class Batch(_Exports):
     def of_kind(self, kind: SequenceKind) -> Batch:
         """Return the batch with its sequences as images or as labels; see :attr:`Sequence.kind`."""
         same = kind == self.kind
-        return self if same else replace(self, sequences=tuple(one.of_kind(kind) for one in self.sequences))
+        return (
+            self
+            if same
+            else replace(self, sequences=tuple(sequence.of_kind(kind) for sequence in self.sequences))
+        )
 
     @property
     def layout(self) -> str:
@@ -476,8 +482,8 @@ class Batch(_Exports):
 
         Arrays are copies. If some samples lack a field, its column is a tuple with None for these.
         """
-        names = dict.fromkeys(name for one in self.sequences for name in one.fields)
-        return {name: _column([one.fields.get(name) for one in self.sequences]) for name in names}
+        names = dict.fromkeys(name for sequence in self.sequences for name in sequence.fields)
+        return {name: _column([sequence.fields.get(name) for sequence in self.sequences]) for name in names}
 
     def __len__(self) -> int:
         """The number of samples."""
