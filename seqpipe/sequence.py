@@ -31,6 +31,7 @@ from .errors import FrameRangeError, ParameterError
 __all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "scaled_values", "spacing_of"]
 
 SequenceKind: TypeAlias = Literal["image", "labels"]
+ViewerName: TypeAlias = Literal["page", "niivue"]
 
 _VIEW: Final = "seqpipe.view"
 _WRITER: Final = "seqpipe.video.encode.write"
@@ -39,6 +40,7 @@ _SLICEWISE_BYTES: Final = 1 << 22  # bytes of stored values that are scaled slic
 _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
 _LABEL: Final = Param(name="label", doc="Class number, -1 for none", lo=-1)
+_VIEWER: Final = choice("viewer", "What renders a value", get_args(ViewerName))
 _KINDS: Final = get_args(SequenceKind)
 _KIND: Final = choice("kind", "What the values of a sequence are", _KINDS)
 _INDEX: Final = Param(name="index", doc="Index of a sample in its dataset, -1 for none", lo=-1)
@@ -47,14 +49,21 @@ _INDEX: Final = Param(name="index", doc="Index of a sample in its dataset, -1 fo
 class Displayable:
     """A value that :func:`seqpipe.view.show` renders."""
 
-    def show(self, **options: Any) -> Any:
+    def show(self, viewer: ViewerName = "page", **options: Any) -> Any:
         """Render the value: three planes of a volume, frames of a clip; displayed inline in notebooks.
 
         Args:
-            **options: those of :func:`seqpipe.view.show`.
+            viewer: ``"page"``: a page that needs no network and no other library; ``"niivue"``: for volumes, a widget
+                of ipyniivue.
+            **options: those of :func:`seqpipe.view.show` or :func:`seqpipe.view.niivue`.
+
+        Raises:
+            BackendError: ipyniivue is not installed.
+            ParameterError: the viewer is unknown, or an option is out of bounds.
         """
         # imported by name, since this module must not depend on seqpipe.view, which imports it
-        return import_module(_VIEW).show(self, **options)
+        name = "show" if _VIEWER.check(viewer) == "page" else viewer
+        return getattr(import_module(_VIEW), name)(self, **options)
 
 
 class _Exports(Displayable):
