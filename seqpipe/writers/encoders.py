@@ -146,7 +146,7 @@ class Encoder:
         """Write one sequence or frame."""
         self.write(sequence, file, self.quality)
 
-    def write_film(
+    def write_video(
         self,
         path: Path,
         frames: Iterable[Sequence],

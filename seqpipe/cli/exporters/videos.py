@@ -8,17 +8,17 @@ from typing import Final
 
 import numpy as np
 
-from ..array import IntArray
-from ..errors import OutputError, SeqpipeError
-from ..sequence import Sequence
-from ..video.audio.samples import AudioSamples
-from ..video.device import Device
-from ..video.reader import VideoReader
-from .source_plan import SourcePlan
-from .videos import shown_frames
-from .work import ExportWork, SourceOutcome, record_losses
+from ...array import IntArray
+from ...errors import OutputError, SeqpipeError
+from ...sequence import Sequence
+from ...video.audio.samples import AudioSamples
+from ...video.device import Device
+from ...video.reader import VideoReader
+from ..source_plan import SourcePlan
+from ..work import ExportWork, SourceOutcome, record_losses
+from .frames import shown_frames
 
-__all__ = ["export_films"]
+__all__ = ["export_videos"]
 
 _PIECE_S: Final = 10.0
 
@@ -27,10 +27,10 @@ class _StoppedError(Exception):
     """Another source has stopped the export."""
 
 
-def export_films(
+def export_videos(
     plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
 ) -> SourceOutcome:
-    """Export the videos of one source, as :func:`seqpipe.cli.videos.export_source` does other files.
+    """Export the videos of one source, as :func:`seqpipe.cli.exporters.frames.export_frames` does other files.
 
     A video whose frames are damaged is not written.
     """
@@ -48,7 +48,7 @@ def export_films(
                 heard = encoder.sound and reader.info.has_audio and work.request.selection.keeps_times
                 sound = _sound(reader, numbers) if heard else None
                 path = work.request.folder / plan.name(file)
-                size = encoder.write_film(path, frames, fps=fps, audio=sound)
+                size = encoder.write_video(path, frames, fps=fps, audio=sound)
         except _StoppedError:
             return outcome
         except OutputError:
@@ -74,7 +74,7 @@ def _until_stopped(frames: Iterable[Sequence], counts: IntArray, work: ExportWor
 
 def _sound(reader: VideoReader, numbers: IntArray) -> Iterator[AudioSamples]:
     """Yield the sound from the first frame to the end of the last one, in pieces; nothing if there is none then."""
-    from ..video.audio.reader import AudioReader
+    from ...video.audio.reader import AudioReader
 
     times, after = reader.timestamps, int(numbers[-1]) + 1
     start_s = float(times[numbers[0]])
