@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from ..errors import ParameterError
-from ..video.convert.output import Color, OutputSpec, transposed
+from ..video.convert.output import Color, OutputSpec, Transfer, transposed
 from ..video.device import DecodeChoice, Device, parse_devices
 from ..volume.axes import SliceAxis
 from ..writers.encoders import Encode, Encoder, check_ending, encoder
@@ -22,6 +22,8 @@ __all__ = ["ARRAYS", "ExportRequest", "Options"]
 
 ARRAYS: Final = ("npy", "npz", "nii.gz")
 """Formats that hold whole volumes."""
+
+_FLOATS: Final = ("npy", "npz")
 
 _WITHOUT_EFFECT: Final = (
     *("paths", "out", "jobs", "device", "decode", "encode", "manifest", "resume", "overwrite", "on_error"),
@@ -55,6 +57,7 @@ _VIDEOS_ONLY: Final = (
         "dedup",
         "codec",
         "gop",
+        "transfer",
         "start",
         "end",
         "duration",
@@ -114,6 +117,7 @@ class Options:
     per_shard: int = 100
     codec: str | None = None
     gop: int | None = None
+    transfer: Transfer | None = None
     axis: SliceAxis = "axial"
     window: tuple[float, float] | None = None
     mip: bool = False
@@ -318,9 +322,16 @@ def _selection(options: Options) -> FrameSelection:
 
 
 def _output(options: Options, color: Color) -> OutputSpec:
+    linear = options.transfer == "linear"
+    if linear and (options.format not in _FLOATS or options.to != "files"):
+        raise ParameterError(
+            f"--transfer linear gives float32, which {options.format} does not hold",
+            allowed=f"the formats {' and '.join(_FLOATS)}",
+        )
     return OutputSpec(
         color,
-        dtype=options.dtype,
+        dtype="float32" if linear else options.dtype,
+        transfer=options.transfer or "coded",
         crop=transposed(options.crop),
         size=transposed(options.size),
         short_side=options.short_side,

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from ...core.param import Param, choice
-from ...video.convert.output import INTEGER_DTYPE
+from ...video.convert.output import INTEGER_DTYPE, TRANSFER
 from ...video.encode.params import GOP, VIDEO_CODEC
 from ...volume.axes import AXIS
 from ...writers.encoders import ENCODE, FORMAT, QUALITY
@@ -53,6 +53,7 @@ _VOLUMES: Final = (
         options.option(_PER_SHARD, default=100, show_default=True),
         options.option(QUALITY),
         options.option(INTEGER_DTYPE, default="uint8", show_default=True),
+        options.option(TRANSFER),
         options.option(ENCODE, default="auto", show_default=True),
         options.option(VIDEO_CODEC),
         options.option(GOP),
