@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..video.audio.samples import AudioSamples
     from ..video.convert.output import Color
     from ..video.device import Device
+    from ..video.encode.sound import CopiedSound
 
 __all__ = [
     "ENCODE",
@@ -152,7 +153,7 @@ class Encoder:
         frames: Iterable[Sequence],
         *,
         fps: float | None,
-        audio: Iterable[AudioSamples] | None,
+        audio: Iterable[AudioSamples] | CopiedSound | None,
     ) -> int:
         """Write a video while its frames come, and return its size in bytes."""
         from ..video.encode.write import write_video
