@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import re
+from urllib.parse import unquote
 
 import av
 import numpy as np
 import pytest
+from PIL import Image
 
 import seqpipe
 from seqpipe import AudioSamples, Sequence
@@ -107,6 +110,37 @@ def test_a_rate_above_the_frames_repeats_them(run, tmp_path, film):
     np.testing.assert_allclose(np.diff(times), 0.02, atol=1e-3)
     assert len(read) == 20
     assert np.abs(read[::2] - read[1::2]).mean() < 1
+
+
+def test_sprite_sheets_hold_what_a_web_vtt_file_tells(run, tmp_path, film):
+    """Ten thumbnails on sheets of six, with the times of the whole film, though a range is exported."""
+    command = "export", film, "--out", tmp_path, "--format", "vtt", "--start", "0.4", "--every", 7
+    run(*command, "--sheet-grid", "3x2", "--max-side", 64, "--quality", 95, "--pattern", "a b.{ext}")
+    sheets = ["a b.sprite-000.jpg", "a b.sprite-001.jpg"]
+    assert files(tmp_path) == [*sheets, "a b.vtt"]
+    head, *cues = (tmp_path / "a b.vtt").read_text().strip().split("\n\n")
+    times = [0.4 + 7 / FPS * number for number in range(len(cues) + 1)]
+    assert (head, len(cues)) == ("WEBVTT", 10)
+    with seqpipe.open(film, output=seqpipe.OutputSpec(max_side=64)) as video:
+        frames = video[10::7].data
+    for number, (cue, frame) in enumerate(zip(cues, frames, strict=True)):
+        clock, place = cue.splitlines()
+        assert clock == " --> ".join(f"00:00:{time:06.3f}" for time in times[number : number + 2])
+        name, x, y, width, height = re.fullmatch(r"(.*)#xywh=(\d+),(\d+),(\d+),(\d+)", place).groups()
+        x, y, width, height = map(int, (x, y, width, height))
+        assert unquote(name) == sheets[number // 6]
+        with Image.open(tmp_path / sheets[number // 6]) as image:
+            sheet = np.asarray(image)
+        assert np.abs(sheet[y : y + height, x : x + width].astype(int) - frame).mean() < 6
+
+
+def test_a_thumbnail_alone_and_sheets_of_the_default_size(run, tmp_path, film):
+    run("export", film, "--out", tmp_path, "--format", "vtt", "--frames", 3)
+    assert (tmp_path / "film.vtt").read_text() == (
+        "WEBVTT\n\n00:00:00.120 --> 00:00:01.120\nfilm.sprite-000.jpg#xywh=0,0,128,96\n"
+    )
+    with Image.open(tmp_path / "film.sprite-000.jpg") as sheet:
+        assert sheet.size == (128, 96)
 
 
 def test_each_scene_is_a_sequence(run, tmp_path, film):

@@ -74,7 +74,8 @@ def export(**settings: Any) -> None:
     --every, --frames or --num; --format npy, npz or nii.gz writes the whole volume.
 
     --format mp4, webm, gif and apng write one video of the selected frames, or one for each sequence or scene, with
-    their sound where the format holds it. --scenes, --skip-black, --min-sharpness and --dedup decode a video once
+    their sound where the format holds it. --format vtt writes sprite sheets: thumbnails on JPEG images, and a WebVTT
+    file that says when to show which. --scenes, --skip-black, --min-sharpness and --dedup decode a video once
     before, and keep what they found beside its index.
 
     With --to, samples (frames, or sequences of --sequence-length) go into shards, and DIR may be a URL such as

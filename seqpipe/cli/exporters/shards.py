@@ -66,7 +66,7 @@ def _checked(options: Options, items: Seq[InputFile | SeqpipeError]) -> ExportRe
                 f"--{name.replace('_', '-')} is for single files, and --to {options.to} writes shards",
                 allowed="--to files" if name != "manifest" else "DIR/manifest.jsonl, which is written anyway",
             )
-    if options.format in ("npz", "nii.gz"):
+    if options.format in ("npz", "nii.gz", "vtt"):
         raise ParameterError(
             f"--format {options.format} is not for frames in shards", allowed="jpg, png, tiff, webp, npy"
         )

@@ -233,7 +233,8 @@ class _StreamedExport(Generic[FrameT]):
                 raise self._error
 
         try:
-            size = encoder.write_video(path, sequences(), fps=self._selection.fps, audio=None)
+            start_s, fps = self._selector.begin_s, self._selection.fps
+            size = encoder.write_video(path, sequences(), fps=fps, audio=None, start_s=start_s)
         except DamagedSourceError:
             return
         plan = replace(self._planned(first, numbers), first=0)

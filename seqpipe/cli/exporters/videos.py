@@ -54,7 +54,7 @@ def export_videos(
                 heard = encoder.sound and reader.info.has_audio and work.request.selection.keeps_times
                 path = work.request.folder / plan.name(file)
                 with _sound(reader, numbers, encoder.name) if heard else nullcontext() as sound:
-                    size = encoder.write_video(path, frames, fps=fps, audio=sound)
+                    size = encoder.write_video(path, frames, fps=fps, audio=sound, start_s=plan.start_s)
         except _StoppedError:
             return outcome
         except OutputError:
