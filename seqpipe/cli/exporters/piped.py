@@ -9,21 +9,21 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Final
 
-from ..core.interrupts import graceful
-from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
-from ..video.device import Device
-from ..video.engine.engine import available_cores
-from ..video.frame_stream import FramePainter, FrameStream
-from .claims import refuse_collisions, reserved
-from .inputs import InputFile
-from .manifest import Manifest, ManifestRow, manifest_exists
-from .record import OptionDigests, exists_already, record_options
-from .request import ExportRequest, Options
-from .source_plan import provisional_plan
-from .standard_input import standard_input
-from .stream_selection import LOOK_AHEAD, SAVE_STREAM, check_streamable
+from ...core.interrupts import graceful
+from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ...video.device import Device
+from ...video.engine.engine import available_cores
+from ...video.frame_stream import FramePainter, FrameStream
+from ..claims import refuse_collisions, reserved
+from ..inputs import InputFile
+from ..manifest import Manifest, ManifestRow, manifest_exists
+from ..record import OptionDigests, exists_already, record_options
+from ..request import ExportRequest, Options
+from ..source_plan import provisional_plan
+from ..standard_input import standard_input
+from ..stream_selection import LOOK_AHEAD, SAVE_STREAM, check_streamable
+from ..work import ExportReport
 from .streamed import write_arriving
-from .work import ExportReport
 
 __all__ = ["check_streamed", "run_stream"]
 

@@ -13,22 +13,22 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..array import FloatArray
-from ..errors import DamagedSourceError, SeqpipeError
-from ..sampling.windows import RollingWindows, Windows
-from ..sequence import Sequence
-from ..video.device import Device
-from ..video.engine.engine import available_cores
-from ..video.probe.info import StreamInfo
-from .manifest import Manifest
-from .messages import progress_bar
-from .record import exists_already
-from .request import ExportRequest
-from .selection import no_sequence
-from .source_plan import SourcePlan, single_frame
-from .stream_selection import StreamSelector, TimedFrame
-from .videos import Piece, write_pieces
-from .work import ExportWork, stacked
+from ...array import FloatArray
+from ...errors import DamagedSourceError, SeqpipeError
+from ...sampling.windows import RollingWindows, Windows
+from ...sequence import Sequence
+from ...video.device import Device
+from ...video.engine.engine import available_cores
+from ...video.probe.info import StreamInfo
+from ..manifest import Manifest
+from ..messages import progress_bar
+from ..record import exists_already
+from ..request import ExportRequest
+from ..selection import no_sequence
+from ..source_plan import SourcePlan, single_frame
+from ..stream_selection import StreamSelector, TimedFrame
+from ..work import ExportWork, stacked
+from .frames import Piece, write_pieces
 
 __all__ = ["StampedFrame", "StreamedFrames", "write_arriving"]
 
@@ -119,7 +119,7 @@ class _StreamedExport(Generic[FrameT]):
     def write(self) -> SeqpipeError | None:
         """Write all files."""
         if self._encoder.streamed and not self._selection.sequences:
-            self._write_film()
+            self._write_video()
         else:
             write_pieces(self._pieces(), self._work, _CPU)
         return self._error or self._stream.error
@@ -216,7 +216,7 @@ class _StreamedExport(Generic[FrameT]):
             raise exists_already(path, resumable=False)
         return path
 
-    def _write_film(self) -> None:
+    def _write_video(self) -> None:
         """Write one video of all selected frames; none if a frame is damaged."""
         encoder, members = self._encoder, self._members()
         members = self._two_or_more(members) if encoder.pairs else members
@@ -233,7 +233,8 @@ class _StreamedExport(Generic[FrameT]):
                 raise self._error
 
         try:
-            size = encoder.write_film(path, sequences(), fps=self._selection.fps, audio=None)
+            start_s, fps = self._selector.begin_s, self._selection.fps
+            size = encoder.write_video(path, sequences(), fps=fps, audio=None, start_s=start_s)
         except DamagedSourceError:
             return
         plan = replace(self._planned(first, numbers), first=0)

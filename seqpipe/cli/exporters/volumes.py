@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ..array import IntArray
-from ..errors import OutputError, ParameterError, SeqpipeError, printable
-from ..sequence import Sequence
-from ..video.device import Device
-from ..volume.axes import AXES
-from ..volume.formats.write import content
-from ..volume.reader import VolumeReader
-from ..volume.slice_images import as_real, montage, slice_image, slice_size, window_of, windowed
-from ..writers.encoders import Encoder
-from ..writers.files import write_whole
-from ..writers.pattern import Pattern
-from .inputs import InputFile
-from .manifest import ManifestRow
-from .messages import say
-from .request import ARRAYS, ExportRequest, Options
-from .source_plan import SourcePlan
-from .work import ExportWork, SourceOutcome
+from ...array import IntArray
+from ...errors import OutputError, ParameterError, SeqpipeError, printable
+from ...sequence import Sequence
+from ...video.device import Device
+from ...volume.axes import AXES
+from ...volume.formats.write import content
+from ...volume.reader import VolumeReader
+from ...volume.slice_images import as_real, montage, slice_image, slice_size, window_of, windowed
+from ...writers.encoders import Encoder
+from ...writers.files import write_whole
+from ...writers.pattern import Pattern
+from ..inputs import InputFile
+from ..manifest import ManifestRow
+from ..messages import say
+from ..request import ARRAYS, ExportRequest, Options
+from ..source_plan import SourcePlan
+from ..work import ExportWork, SourceOutcome
 
 if TYPE_CHECKING:
-    from ..volume.info import VolumeInfo
-    from ..volume.source import AnyArray
+    from ...volume.info import VolumeInfo
+    from ...volume.source import AnyArray
 
 __all__ = ["VolumePlan", "export_volume", "plan_volume"]
 
@@ -160,7 +160,7 @@ def export_volume(
     work: ExportWork,
     device: Device,  # noqa: ARG001  volumes are read on the CPU
 ) -> SourceOutcome:
-    """Export the files of one volume, which is held in memory; see :func:`seqpipe.cli.videos.export_source`."""
+    """Export the files of one volume, which is held in memory, as ``export_frames`` does those of videos."""
     assert isinstance(plan, VolumePlan)
     request, outcome = work.request, SourceOutcome()
     try:
