@@ -176,7 +176,7 @@ class _RowBuilder:
             tuple(spacing),
             info.orientation,
             float(finite.mean(dtype=np.float64)) if finite.size else float("nan"),
-            hashlib.blake2b(np.ascontiguousarray(parts[self.image].numpy()), digest_size=16).digest(),
+            hashlib.blake2b(np.ascontiguousarray(parts[self.image].numpy()).data, digest_size=16).digest(),
         )  # fmt: skip
 
     def _window_after(
@@ -244,7 +244,7 @@ def _classes(mask: Sequence) -> AnyArray:
 
 def _plane(values: AnyArray, *, axis: int, place: int, is_flipped: bool) -> AnyArray:
     """Return one slice, with its upper side first."""
-    found = values.take(place, axis=axis)
+    found: AnyArray = values.take(place, axis=axis)
     return found[::-1] if is_flipped else found
 
 

@@ -22,7 +22,8 @@ from ..source.source import Source
 __all__ = ["with_alpha"]
 
 _CODECS: Final = ("vp8", "vp9")
-_ADDITION, _ID_BYTES, _ALPHA_ID = "matroska_block_additional", 8, 1
+_ADDITION: Final = "matroska_block_additional"
+_ID_BYTES, _ALPHA_ID = 8, 1
 _MOST_BEFORE: Final = 64
 """Bytes of headers between a packet and its addition, which the search for it spans."""
 
@@ -41,7 +42,7 @@ def with_alpha(source: Source, index: PacketIndex) -> PacketIndex:
     """
     if index.info.codec not in _CODECS or "matroska" not in index.info.container:
         return index
-    offsets, sizes, keys = [], [], []
+    offsets, sizes, keys = list[int](), list[int](), list[bool]()
     alpha_classifier = classifier(index.info.codec, b"")
     with parsing(source), open_container(source) as container:
         stream = video_stream(source, container, index.info.stream)
