@@ -76,7 +76,9 @@ class _Checked(ParamType):
         param: click.Parameter,  # noqa: ARG002  Click's
         incomplete: str,
     ) -> list[CompletionItem]:
-        return [CompletionItem(one) for one in self.param.choices or () if one.startswith(incomplete)]
+        return [
+            CompletionItem(choice) for choice in self.param.choices or () if choice.startswith(incomplete)
+        ]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
@@ -134,7 +136,7 @@ class _DeviceType(ParamType):
         incomplete: str,
     ) -> list[CompletionItem]:
         names = ("auto", "cpu", "cuda", "cuda:0", "cuda:all")
-        return [CompletionItem(one) for one in names if one.startswith(incomplete)]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 @dataclass(frozen=True)

@@ -349,4 +349,4 @@ def _output(options: Options, encoder: Encoder) -> OutputSpec:
 def _text(name: str, value: Any) -> str:
     """The value of an option as it is typed."""
     values = value if isinstance(value, tuple) else (value,)
-    return _BETWEEN.get(name, ",").join(str(one).removesuffix(".0") for one in values)
+    return _BETWEEN.get(name, ",").join(str(number).removesuffix(".0") for number in values)

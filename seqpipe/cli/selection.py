@@ -201,7 +201,7 @@ class FrameSelection:
         if self.sequence_length is not None:
             rows = self._sequences(index, spans, self.sequence_length, measured)
         else:
-            chosen = [frames for one in spans if len(frames := self._frames(index, one))]
+            chosen = [frames for scene in spans if len(frames := self._frames(index, scene))]
             if not chosen:
                 raise no_key_frame(self.within, index.info.source)
             rows = _ragged(chosen) if self.scenes else chosen[0][:, None]

@@ -152,8 +152,8 @@ def _legend(panel: PagePanel) -> str:
         return ""
     items = "".join(
         f'<li><label><input type="checkbox" data-class="{number}" checked>'
-        f'<span class="swatch" style="background:{one.color}"></span>{_text(str(one))}</label></li>'
-        for number, one in enumerate(panel.classes, 1)
+        f'<span class="swatch" style="background:{label_class.color}"></span>{_text(str(label_class))}</label></li>'
+        for number, label_class in enumerate(panel.classes, 1)
     )
     return (
         '<div class="labels"><label>labels <input type="range" class="opacity" min="0" max="100" value="45"></label>'

@@ -92,8 +92,8 @@ def volume_panel(
     columns = math.ceil(math.sqrt(size[0]))
     if legend is not None and classes is not None:
         data["label"] = png(mosaic(legend.indices(downsample_nearest(classes[..., 0], size)), columns))
-        data["colors"] = [one.color for one in legend.classes]
-        data["classes"] = [str(one) for one in legend.classes]
+        data["colors"] = [label_class.color for label_class in legend.classes]
+        data["classes"] = [str(label_class) for label_class in legend.classes]
     data |= _geometry(image, values.shape[:3], affine, size)
     data["marks"] = _mark_boxes(marks or {}, data["from_stored"], affine is not None and data["affine"])
     data["columns"] = columns

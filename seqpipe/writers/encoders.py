@@ -188,7 +188,9 @@ class Encoder:
         """The set-up for frames that are decoded for a device."""
         gpu = self._gpu(device)
         if gpu is None:
-            return EncoderSetup(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
+            return EncoderSetup(
+                True, 1, threads, lambda sequences: [partial(self, sequence) for sequence in sequences]
+            )
         return EncoderSetup(False, gpu.together, min(gpu.threads, threads), partial(self._from_gpu, gpu))
 
     def _gpu(self, device: Device) -> GpuEncoder | None:

@@ -129,7 +129,7 @@ class GpuJpeg:
                 encoded = coder.encode(images, "jpeg", params=params, cuda_stream=stream.ptr)
         finally:
             self._coders.put((coder, stream))
-        contents = [None if one is None else bytes(one) for one in encoded]
+        contents = [None if image is None else bytes(image) for image in encoded]
         return [content if content and _is_whole(content) else None for content in contents]
 
     def _coder(self) -> tuple[Any, Any]:

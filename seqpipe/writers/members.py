@@ -136,16 +136,18 @@ class MemberEncoder:
     def _contents(self, members: Seq[SampleMember]) -> list[Content]:
         """Return the content of the file of each member, in order; several frames at a time where a GPU encodes."""
         pictures = [
-            one for one in members if one.ending == self._format and isinstance(one.content, Sequence)
+            member
+            for member in members
+            if member.ending == self._format and isinstance(member.content, Sequence)
         ]
-        encoded = iter(self._setup.contents([one.content for one in pictures]) if pictures else ())
+        encoded = iter(self._setup.contents([member.content for member in pictures]) if pictures else ())
         return [
             next(encoded)
-            if one.ending == self._format and isinstance(one.content, Sequence)
-            else partial(self._lossless, one.content)
-            if one.ending == "png"
-            else partial(_save_array, one.content)
-            for one in members
+            if member.ending == self._format and isinstance(member.content, Sequence)
+            else partial(self._lossless, member.content)
+            if member.ending == "png"
+            else partial(_save_array, member.content)
+            for member in members
         ]
 
     def _members(self, name: str, value: Any) -> Iterator[SampleMember]:
@@ -243,9 +245,9 @@ def _plain(name: str, value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(name, one) for key, one in value.items()}
+        return {str(key): _plain(name, item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(name, one) for one in value]
+        return [_plain(name, item) for item in value]
     raise ParameterError(
         f"{described_type(value)} cannot be written",
         source=f"part {name!r}",

@@ -81,7 +81,9 @@ class SampleNames:
         return f"{_BY_SAMPLE}.{{ext}}"
 
     def _tells_apart(self, fields: Seq[str]) -> bool:
-        return len({tuple(one[field] for field in fields) for one in self._sources}) == len(self._sources)
+        return len({tuple(source[field] for field in fields) for source in self._sources}) == len(
+            self._sources
+        )
 
     def _check_unique(self, fields: frozenset[str]) -> None:
         used = [field for field in _FOR_SOURCES if field in fields]

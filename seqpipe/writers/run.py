@@ -118,7 +118,7 @@ class SampleWriter:
         """Write all samples of some units."""
         deliver: Any = self._store if self._shard is None else _encode
         source = _UntilError(samples)
-        groups = grouped(source, self._encoder.together, lambda one: max(1, len(one.members)))
+        groups = grouped(source, self._encoder.together, lambda sample: max(1, len(sample.members)))
         encoded = mapped(lambda group: self._encoder.encoded(group, deliver), groups, self._encoder.threads)
         for unit in units:
             part = source.first(encoded, len(self._job.samples(unit)))
@@ -127,7 +127,7 @@ class SampleWriter:
 
     def write_shard(self, unit: int, samples: Iterable[SampleFiles]) -> list[dict[str, Any]]:
         """Write a unit whose number of samples is not known before into shards, and return its rows."""
-        groups = grouped(samples, self._encoder.together, lambda one: max(1, len(one.members)))
+        groups = grouped(samples, self._encoder.together, lambda sample: max(1, len(sample.members)))
         encoded = mapped(lambda group: self._encoder.encoded(group, _encode), groups, self._encoder.threads)
         rows = list(self._shard_rows(unit, encoded))
         self._job.finish_unit(unit, rows)

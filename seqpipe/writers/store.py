@@ -212,7 +212,7 @@ class ObjectFolder:
                 found = self._fs.ls(path, detail=False)
             except FileNotFoundError:
                 return []
-        names = {PurePosixPath(one).name for one in found if one.rstrip("/") != path.rstrip("/")}
+        names = {PurePosixPath(name).name for name in found if name.rstrip("/") != path.rstrip("/")}
         return sorted(name for name in names if not name.startswith("."))
 
     def remove(self, name: str) -> None:

@@ -130,7 +130,9 @@ def _further(source: str) -> dict[str, str]:
         found = _contents(source)
     except SeqpipeError:
         return {}
-    marks = "; ".join(f"{one['start_s']:.3f} s {one['title']}".rstrip() for one in found["chapters"])
+    marks = "; ".join(
+        f"{chapter['start_s']:.3f} s {chapter['title']}".rstrip() for chapter in found["chapters"]
+    )
     spoken = ", ".join(f"{number}: {language}" for number, language in found["languages"].items())
     return {name: text for name, text in (("chapters", marks), ("languages", spoken)) if text}
 

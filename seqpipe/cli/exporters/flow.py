@@ -105,7 +105,7 @@ class FlowEncoder(Encoder):
         return EncoderSetup(device.kind == "cpu", 1, threads, self._contents)
 
     def _contents(self, sequences: Seq[Sequence]) -> list[Content]:
-        return [partial(self, one) for one in sequences]
+        return [partial(self, sequence) for sequence in sequences]
 
     def write_video(self, path: Path, frames: Iterable[Sequence], **_: object) -> int:
         """Write the colors of the flow between frames as a video; see :class:`Encoder`."""

@@ -90,7 +90,7 @@ def _export(request: ExportRequest, report: ExportReport, item: InputFile) -> No
                 stream,
                 request,
                 manifest,
-                lambda one: painter.sequence(one.number, one.seconds, one.surface),
+                lambda frame: painter.sequence(frame.number, frame.seconds, frame.surface),
             )
         if failed is None:
             return

@@ -130,7 +130,7 @@ def _write_unit(
     writer, result = SampleWriter(job, options.to, encoder, _Keys()), _Unit()
 
     def samples() -> Iterator[SampleFiles]:
-        planned = [attempted(item, lambda one: _plan(one, work.request)) for item in items]
+        planned = [attempted(item, lambda file: _plan(file, work.request)) for item in items]
         plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
         check_collisions(plans, internal_names(work.request))
         for source, plan in planned:

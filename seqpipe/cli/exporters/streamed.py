@@ -186,8 +186,8 @@ class _StreamedExport(Generic[FrameT]):
 
     def _piece(self, members: Seq[_Member], sequence: int | None = None, position: int = 0) -> Piece:
         together = len(members) > 1 or (sequence is not None and self._encoder.packed)
-        content = stacked([one.sequence for one in members]) if together else members[0].sequence
-        numbers = [one.number for one in members]
+        content = stacked([member.sequence for member in members]) if together else members[0].sequence
+        numbers = [member.number for member in members]
         plan = self._planned(members[0], numbers, sequence, position)
         self._path(plan)  # which refuses a file that exists
         return Piece(plan, 0, content)

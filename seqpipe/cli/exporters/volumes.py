@@ -212,7 +212,9 @@ def _window(
         return window_of(values, reader.info)
     spread = [volumes[int((n + 0.5) * len(volumes) / _LOOKED_AT)] for n in range(_LOOKED_AT)]
     step = max(1, _LOOKED_AT * values.size >> 20)
-    samples = [as_real(reader.sequence(times=one).data).ravel()[::step] for one in dict.fromkeys(spread)]
+    samples = [
+        as_real(reader.sequence(times=volume).data).ravel()[::step] for volume in dict.fromkeys(spread)
+    ]
     return window_of(np.concatenate(samples))
 
 

@@ -202,7 +202,7 @@ def sound_alone(origin: Origin, *, stream: int | str | None = None) -> AudioRead
         source = open_source(origin)
         # which checks what the headers of images declare
         with parsing(source), open_container(source) as container:
-            has_video = any(not is_cover(one) for one in container.streams.video)
+            has_video = any(not is_cover(stream) for stream in container.streams.video)
             sound = not has_video and bool(audio_streams(container))
     except SourceError:
         return None

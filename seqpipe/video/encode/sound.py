@@ -51,7 +51,7 @@ class CopiedSound(Closing):
             self._demuxer = Demuxer(source)
         container = self._demuxer.container
         number = choose_stream(source, audio_streams(container), None).number
-        self._template: Any = next(one for one in container.streams.audio if one.index == number)
+        self._template: Any = next(stream for stream in container.streams.audio if stream.index == number)
         self._tick = Fraction(self._template.time_base)
         self._start, self._end = Fraction(start_s), Fraction(end_s)
         self._begin = (self._template.start_time or 0) * self._tick
@@ -111,7 +111,7 @@ class EncodedSound:
         others: Iterator[AudioSamples],
     ) -> None:
         available = av.codec.codecs_available
-        name = next((one for one in encoders if one in available), encoders[0])
+        name = next((encoder for encoder in encoders if encoder in available), encoders[0])
         rate = 48_000 if name == "libopus" else first.sample_rate
         layout = av.AudioLayout(
             {1: "mono", 2: "stereo", 6: "5.1"}.get(first.channels, f"{first.channels}c")
@@ -134,8 +134,8 @@ class EncodedSound:
             self._container.mux(self._stream.encode(None))
 
     def _mux(self, frame: Any) -> None:
-        for one in self._resampler.resample(frame):
-            self._container.mux(self._stream.encode(one))
+        for resampled in self._resampler.resample(frame):
+            self._container.mux(self._stream.encode(resampled))
 
 
 def _chunks(pieces: Iterable[AudioSamples]) -> Iterator[SampleArray]:

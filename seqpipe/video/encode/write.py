@@ -176,7 +176,7 @@ def encoder_of(form: FileFormat, codec: str | None) -> VideoEncoder:
     for encoder in _ENCODERS[name]:
         if _has(encoder.name):
             return encoder
-    here = [one for one, encoders in _ENCODERS.items() if any(_has(encoder.name) for encoder in encoders)]
+    here = [codec for codec, encoders in _ENCODERS.items() if any(_has(encoder.name) for encoder in encoders)]
     raise BackendError(
         f"PyAV {av.__version__} has no encoder for {name}",
         allowed=", ".join(here) or "none: the build encodes no video",
