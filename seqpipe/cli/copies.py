@@ -92,6 +92,7 @@ def _stem(entry: Entry) -> str:
 
 
 def _label(listing: Listing, entry: Entry) -> str | None:
+    """Return a label as the manifest writes it."""
     if isinstance(entry.label, int):
         if entry.label < 0:
             return None
@@ -152,6 +153,7 @@ class CopyRun:
             write_durably(self._manifest, _table(made).encode())
 
     def _copy(self, job: CopyJob) -> Copied | SeqpipeError | None:
+        """Make a copy; return None if it is there already, and the error of a video that cannot be read."""
         target = self._folder / job.out
         try:
             source = open_source(job.entry.name)
@@ -194,6 +196,7 @@ class CopyRun:
         return done
 
     def _record(self, values: Mapping[str, Any]) -> None:
+        """Append a finished copy to this run's record."""
         with self._lock, output_errors(self._own), self._own.open("a", encoding="utf-8") as file:
             file.write(f"\n{json.dumps(values)}")  # on a line of its own, whatever a killed run left
             file.flush()
@@ -214,6 +217,7 @@ def _table(jobs: Seq[CopyJob]) -> str:
 
 
 def _text(value: Any) -> str:
+    """Return a value of a manifest as text."""
     plain = value.tolist() if hasattr(value, "tolist") else value
     return json.dumps(plain) if isinstance(plain, (list, dict)) else str(plain)
 

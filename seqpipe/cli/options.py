@@ -253,6 +253,7 @@ def files_from(command: CommandT) -> CommandT:
 
 
 def _list(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
+    """Keep the paths that a file lists for the argument ``paths``."""
     if name is None:
         return
     with click.open_file(name, "rb") as file:
@@ -264,6 +265,7 @@ def _list(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
 
 
 def _with_listed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the typed and the listed paths."""
     all_paths = (*value, *ctx.meta.get(_LISTED, ()))
     if not all_paths:
         raise click.MissingParameter(ctx=ctx, param=param)
@@ -318,6 +320,7 @@ def _number(value: Any) -> Any:
 
 
 def _mark(text: str) -> Mark | None:
+    """Return the position that a text stands for; None if it is none."""
     if match := _FRAMES.fullmatch(text):
         return Mark(int(match[1]), in_frames=True)
     if _SECONDS.fullmatch(text):

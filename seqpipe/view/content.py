@@ -173,6 +173,7 @@ class PanelBuilder:
         return Sequence(array, letters)
 
     def _video_panel(self, reader: VideoReader, title: str) -> PagePanel:
+        """Build the panel of a video that is open."""
         numbers = spread(len(reader), self.frames)
         frames, times = [], []
         for frame in reader.stream(numbers, host=True):
@@ -191,6 +192,7 @@ class PanelBuilder:
         )
 
     def _file_panel(self, reader: VolumeReader, label: Any, title: str) -> PagePanel:
+        """Build the panel of a volume that is open."""
         info = reader.info
         notes = [f"shown is volume {self.time} of {info.frames}"] if info.frames > 1 else []
         return volume_panel(
@@ -208,6 +210,7 @@ class PanelBuilder:
         )
 
     def _sequence_panel(self, sequence: Sequence, label: Any, title: str, marks: Any = None) -> PagePanel:
+        """Build the panel of a sequence."""
         title = title or sequence.source or ("volume" if "D" in sequence.layout else "clip")
         label = None if label is None else self._sequence(label)
         more: dict[str, Any] = {
@@ -231,6 +234,7 @@ class PanelBuilder:
         )
 
     def _batch_panels(self, batch: Batch, label: Any, title: str) -> list[PagePanel]:
+        """Build a panel for each member of a batch."""
         shown = batch.sequences[:MOST_SAMPLES]
         if isinstance(label, Batch) and len(label) != len(batch):
             raise ParameterError(
@@ -248,6 +252,7 @@ class PanelBuilder:
         ]
 
     def _sample_panels(self, sample: Mapping[str, Any], label: Any, title: str) -> list[PagePanel]:
+        """Build the panels of the parts of a sample."""
         if isinstance(label, str):
             if label not in sample:
                 raise ParameterError(
@@ -292,6 +297,7 @@ class PanelBuilder:
 
 
 def _is_moved(value: Any) -> bool:
+    """Return whether operators on space move a part."""
     return isinstance(value, (Batch, Sequence, Part)) or getattr(value, "ndim", 0) > 1
 
 
@@ -309,6 +315,7 @@ def format_history(history: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _short(value: Any) -> str:
+    """Return a value as a short text."""
     if isinstance(value, (list, tuple)):
         shown = ", ".join(map(_short, value[:12]))
         return f"[{shown}{', …' if len(value) > 12 else ''}]"

@@ -201,6 +201,7 @@ def _geometry(
 
 
 def _rows(matrix: Any) -> list[list[float]]:
+    """Return the first three rows of a matrix, of nine digits."""
     return [[float(f"{value:.9g}") for value in row] for row in matrix[:3]]
 
 
@@ -223,6 +224,7 @@ def _mark_boxes(marks: Mapping[str, Points | Boxes], from_stored: Any, affine: A
 
 
 def _dimensions(shape: Seq[int]) -> str:
+    """Return a shape as text."""
     return "×".join(map(str, shape))
 
 

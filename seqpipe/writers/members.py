@@ -169,6 +169,7 @@ class MemberEncoder:
             yield SampleMember(name, None, "npy", data)
 
     def _of_sequence(self, name: str, sequence: Sequence, *, is_label: bool) -> Iterator[SampleMember]:
+        """Yield the files of a part of frames or volumes."""
         if self._format == "nii.gz" and axis(sequence.layout, "D") is not None:
             yield SampleMember(name, None, "nii.gz", sequence)
             return
@@ -231,6 +232,7 @@ def _as_picture(frame: Sequence) -> Sequence:
 
 
 def _save_array(value: Any, file: BinaryIO) -> None:
+    """Write an array."""
     np.save(file, value.numpy() if isinstance(value, Sequence) else to_numpy(value), allow_pickle=False)
 
 

@@ -134,11 +134,13 @@ class SampleWriter:
         return rows
 
     def _store(self, sample: SampleFiles, member: SampleMember, content: Content) -> tuple[str, int]:
+        """Write a file of a sample; return its name and size."""
         assert isinstance(self._names, SampleNames)
         name = self._names.file(sample, member)
         return name, self._job.store.write(name, content)
 
     def _file_rows(self, samples: Iterator[tuple[SampleFiles, list[Any]]]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of samples whose files are written one by one."""
         for sample, files in samples:
             self._count(sample)
             self.files += len(files)
@@ -148,6 +150,7 @@ class SampleWriter:
     def _shard_rows(
         self, unit: int, samples: Iterator[tuple[SampleFiles, list[bytes]]]
     ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the samples of a shard."""
         assert self._shard is not None
         left = next(samples, None)
         number = 0
@@ -173,6 +176,7 @@ class SampleWriter:
             number += 1
 
     def _count(self, sample: SampleFiles) -> None:
+        """Count a sample in the report."""
         self.lost += bool(sample.error)
         self.written += not sample.error
 
@@ -199,6 +203,7 @@ class _UntilError:
 
 
 def _encode(sample: SampleFiles, member: SampleMember, content: Content) -> bytes:  # noqa: ARG001  as _store
+    """Return the bytes of a file of a sample."""
     buffer = io.BytesIO()
     content(buffer)
     return buffer.getvalue()

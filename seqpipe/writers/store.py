@@ -139,6 +139,7 @@ class ObjectFolder:
         return self.url
 
     def _path(self, name: str) -> str:
+        """Return the address of a file of the store."""
         return f"{self._root}/{name}" if name else str(self._root)
 
     @contextmanager

@@ -115,6 +115,7 @@ def resample(
 
 
 def _spacing(text: str | None) -> list[float] | None:
+    """Return the distances of voxels from one number, or three."""
     from ...volume.regrid import spacing_of_three
 
     if text is None:

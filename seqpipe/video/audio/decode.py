@@ -82,6 +82,7 @@ class BlockDecoder:
         return kept[block]
 
     def _decoded(self, begin: int, end: int) -> list[SampleArray | None]:
+        """Return what each packet of a range gives."""
         track = self._track
         early = max(0, begin - _BEFORE_PACKETS)
         time = track.begin[begin] - _BEFORE_S * track.info.sample_rate

@@ -198,10 +198,12 @@ def set_up_decoder(context: CodecContext) -> None:
 
 
 def _decodable(stream: AudioStream) -> bool:
+    """Return whether FFmpeg decodes a stream."""
     return getattr(stream, "codec_context", None) is not None and bool(stream.codec_context.sample_rate)
 
 
 def _info(stream: AudioStream) -> AudioStreamInfo:
+    """Return the properties of a stream."""
     context = stream.codec_context
     return AudioStreamInfo(
         number=stream.index,
@@ -246,6 +248,7 @@ def _read(source: Source, container: InputContainer, number: int, *, counted: bo
 
 
 def _demuxed(source: Source, container: InputContainer, stream: AudioStream) -> Iterator[av.Packet[Any]]:
+    """Yield the packets of a stream."""
     read = 0
     try:
         for packet in container.demux(stream):
@@ -308,6 +311,7 @@ def _agrees(context: av.AudioCodecContext, packet: av.Packet[Any], count: int) -
 
 
 def _decoded_count(context: av.AudioCodecContext, packet: av.Packet[Any]) -> int:
+    """Return the number of samples that a packet decodes to."""
     try:
         # a copy has no side data, by which libavcodec would leave samples out
         return sum(frame.samples for frame in context.decode(av_packet(bytes(packet))))
@@ -316,6 +320,7 @@ def _decoded_count(context: av.AudioCodecContext, packet: av.Packet[Any]) -> int
 
 
 def _collect(source: Source, columns: _Collected, packet: av.Packet[Any]) -> None:
+    """Add the columns of a packet."""
     start, end = 0, 0
     if packet.has_sidedata("skip_samples"):
         start, end = _SKIP_SAMPLES.unpack_from(bytes(packet.get_sidedata("skip_samples")))

@@ -223,11 +223,13 @@ class _Cutter:
             video.set_display_rotation(-info.rotation_degrees)
 
     def _first_key(self) -> int:
+        """Return the packet of the key frame before the start."""
         table = self._index.packets
         frame = int(self._index.timestamps.searchsorted(float(self._start) + 1e-6, side="right")) - 1
         return int(table.gop[table.frame_packet[frame]])
 
     def _streams(self) -> list[Any]:
+        """Return the streams that are copied."""
         return [self._video, *self._audio]
 
     def _packets(self, key_pts: int, sound: Fraction) -> Iterator[Any]:

@@ -134,11 +134,13 @@ class EncodedSound:
             self._container.mux(self._stream.encode(None))
 
     def _mux(self, frame: Any) -> None:
+        """Encode and write a frame of sound; None for what the resampler still holds."""
         for resampled in self._resampler.resample(frame):
             self._container.mux(self._stream.encode(resampled))
 
 
 def _chunks(pieces: Iterable[AudioSamples]) -> Iterator[SampleArray]:
+    """Yield the samples of consecutive pieces in short chunks."""
     for piece in pieces:
         for at in range(0, piece.samples.shape[1], _CHUNK):
             yield np.ascontiguousarray(piece.samples[:, at : at + _CHUNK])
