@@ -73,7 +73,7 @@ BESIDE_OPS = ("video", "volume", "images", "readers")
 
 # A layer imports only layers above it. Readers and operators never see each other.
 LAYERS = (
-    Layer("core", ("errors", "layout", "array", "random", "core")),
+    Layer("core", ("errors", "array", "random", "core")),
     Layer("vocabulary", ("sequence", "parts")),
     Layer("resampling", ("resampling",)),
     # what flow is made of and good for; the operator that computes it is one of ops
@@ -157,9 +157,8 @@ HOMES = {
         "segmentation.each_case",
         "sources.items",
     ),
-    **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "core.draws", "sampling", "ops")),
-    "seqpipe.random": ("core.draws", "resampling", "sampling", "ops", "dali"),
-    "seqpipe.core.draws": ("ops",),
+    **dict.fromkeys(("random", "secrets", "numpy.random"), ("random", "sampling", "ops")),
+    "seqpipe.random": ("resampling", "sampling", "ops", "dali"),
     "seqpipe.core.philox": ("ops",),
 }
 
@@ -315,9 +314,7 @@ def test_checks_are_quiet_on_a_sound_package(tmp_path):
     assert [fault for check in CHECKS.values() for fault in check(package)] == []
 
 
-@pytest.mark.parametrize(
-    "name", ["errors", "layout", "array", "core.param", "random", "sequence", "pipeline", ""]
-)
+@pytest.mark.parametrize("name", ["errors", "array", "core.param", "random", "sequence", "pipeline", ""])
 def test_exported_names_can_be_fetched(name):
     module = importlib.import_module(f"seqpipe.{name}".rstrip("."))
     missing = [exported for exported in module.__all__ if not hasattr(module, exported)]

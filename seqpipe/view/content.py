@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..array import to_numpy
+from ..array import DEFAULT_LAYOUTS, to_numpy
 from ..errors import ParameterError
-from ..layout import DEFAULT_LAYOUTS
 from ..parts import Boxes, Flow, Image, Labels, Part, Points, as_part
 from ..sequence import Batch, Sequence
 from ..video.reader import VideoReader

@@ -28,14 +28,14 @@ from .encoding import downsample_mean, downsample_nearest, level_values, mosaic,
 from .legend import Legend
 from .page import PagePanel
 
-__all__ = ["one_volume", "volume_panel"]
+__all__ = ["PLANES", "one_volume", "volume_panel"]
 
 MOST_ALONG: Final = 512
 """Largest number of voxels along an axis, so that browsers can decode the image of all slices."""
 
 _ORIENTATION: Final = "LPS"
 # name; axes of slices, rows and columns; whether rows are flipped; letters of the left, right, top and bottom sides
-_PLANES: Final = (
+PLANES: Final = (
     ("axial", 0, 1, 2, False, "RLAP"),
     ("coronal", 1, 0, 2, True, "RLSI"),
     ("sagittal", 2, 0, 1, True, "APSI"),
@@ -97,7 +97,7 @@ def volume_panel(
     data |= _geometry(image, values.shape[:3], affine, size)
     data["marks"] = _mark_boxes(marks or {}, data["from_stored"], affine is not None and data["affine"])
     data["columns"] = columns
-    planes = _PLANES if affine is not None else _STORED
+    planes = PLANES if affine is not None else _STORED
     data["planes"] = [
         dict(zip(("slice", "row", "column", "flip"), plane[1:5], strict=True)) for plane in planes
     ]

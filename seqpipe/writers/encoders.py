@@ -174,7 +174,10 @@ class Encoder:
         if self.grid is not None:
             from .sprites import write_sprites
 
-            return write_sprites(path, frames, grid=self.grid, quality=self.quality, fps=fps, start_s=start_s)
+            write_sheet = partial(write_jpeg, quality=self.quality)
+            return write_sprites(
+                path, frames, grid=self.grid, write_sheet=write_sheet, fps=fps, start_s=start_s
+            )
         from ..video.encode.write import write_video
 
         with output_errors(path):

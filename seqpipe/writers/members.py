@@ -10,9 +10,8 @@ from typing import Any, BinaryIO, Final, TypeVar
 
 import numpy as np
 
-from ..array import to_numpy
+from ..array import DEFAULT_LAYOUTS, axis, frame_axis, to_numpy
 from ..errors import ParameterError, described_type
-from ..layout import DEFAULT_LAYOUTS, axis, frame_axis
 from ..parts import Boxes, Flow, Image, Labels, Metadata, Part, Points
 from ..sequence import Sequence
 from ..video.device import parse_device

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import OutputError
-from .encoders import write_jpeg
 from .files import write_whole
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def write_sprites(
     frames: Iterable[Sequence],
     *,
     grid: tuple[int, int],
-    quality: int,
+    write_sheet: Callable[[npt.NDArray[np.uint8], BinaryIO], None],
     fps: float | None,
     start_s: float,
 ) -> int:
@@ -40,7 +41,7 @@ def write_sprites(
         path: the WebVTT file, to whose stem the names of the sheets add a number.
         frames: single frames of one size, RGB, ascending.
         grid: columns and rows of a sheet.
-        quality: of the JPEG images, 1 to 100.
+        write_sheet: writes a sheet ``(H, W, C)`` into a file.
         fps: rate of the frames; None for their times.
         start_s: time of the first frame of the video, which players show at 0 s.
 
@@ -55,8 +56,7 @@ def write_sprites(
             pixels = [frame.numpy() for frame in group]
             height, width = pixels[0].shape[:2]
             sheets.append(path.with_name(f"{path.stem}.sprite-{len(sheets):03d}.jpg"))
-            sheet = _sheet(pixels, columns)
-            write_whole(sheets[-1], lambda file, sheet=sheet: write_jpeg(sheet, file, quality))
+            write_whole(sheets[-1], partial(write_sheet, _sheet(pixels, columns)))
             for number, frame in enumerate(group):
                 assert frame.timestamps is not None
                 times.append(float(frame.timestamps[0]) - start_s)

@@ -52,7 +52,8 @@ class CopiedSound(Closing):
         container = self._demuxer.container
         number = choose_stream(source, audio_streams(container), None).number
         self._template: Any = next(stream for stream in container.streams.audio if stream.index == number)
-        self._tick = Fraction(self._template.time_base)
+        assert self._template.time_base is not None  # of every stream of a container
+        self._tick = self._template.time_base
         self._start, self._end = Fraction(start_s), Fraction(end_s)
         self._begin = (self._template.start_time or 0) * self._tick
         self.codec: str = self._template.codec.canonical_name
