@@ -262,6 +262,7 @@ class ExportRequest:
 
 
 def _is_empty(folder: Path) -> bool:
+    """Return whether a folder is empty, or not there."""
     try:
         return not os.listdir(folder)  # noqa: PTH208  one call, whatever it holds
     except FileNotFoundError:
@@ -307,6 +308,7 @@ def _check_for_volumes(options: Options) -> None:
 
 
 def _selection(options: Options) -> FrameSelection:
+    """Return the selection of frames."""
     within = TimeRange(options.start or TimeRange.start, options.end, options.duration)
     return FrameSelection(
         fps=options.fps,
@@ -328,6 +330,7 @@ def _selection(options: Options) -> FrameSelection:
 
 
 def _output(options: Options, encoder: Encoder) -> OutputSpec:
+    """Return size, crop and type of the pixels."""
     linear = options.transfer == "linear"
     if linear and (options.format not in _FLOATS or options.to != "files"):
         raise ParameterError(
@@ -349,4 +352,4 @@ def _output(options: Options, encoder: Encoder) -> OutputSpec:
 def _text(name: str, value: Any) -> str:
     """The value of an option as it is typed."""
     values = value if isinstance(value, tuple) else (value,)
-    return _BETWEEN.get(name, ",").join(str(one).removesuffix(".0") for one in values)
+    return _BETWEEN.get(name, ",").join(str(number).removesuffix(".0") for number in values)

@@ -225,6 +225,7 @@ def _existing_files(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
 
 
 def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _ExportRun) -> None:
+    """Export the sources, several at a time, and report them in order."""
     plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
     todo = [np.flatnonzero(~files) for files in before.files]
     jobs = run.request.options.jobs or available_cores()

@@ -141,6 +141,7 @@ class StreamSelector:
             raise nothing_in_range(self._within, self._source, self.frame_count, length_s)
 
     def _is_in_range(self, frame: TimedFrame) -> bool:
+        """Return whether a frame lies behind the start of the range."""
         start = self._within.start
         if start.in_frames:
             self._start_s = frame.seconds
@@ -165,6 +166,7 @@ class StreamSelector:
         return None if end is None or end.in_frames else self.begin_s + end.value
 
     def _is_after_range(self, frame: TimedFrame) -> bool:
+        """Return whether a frame lies behind the end of the range."""
         if self.first is None and self._within.duration is not None:
             return False
         end, end_s = self._end(), self._end_s()

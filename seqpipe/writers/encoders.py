@@ -191,7 +191,9 @@ class Encoder:
         """The set-up for frames that are decoded for a device."""
         gpu = self._gpu(device)
         if gpu is None:
-            return EncoderSetup(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
+            return EncoderSetup(
+                True, 1, threads, lambda sequences: [partial(self, sequence) for sequence in sequences]
+            )
         return EncoderSetup(False, gpu.together, min(gpu.threads, threads), partial(self._from_gpu, gpu))
 
     def _gpu(self, device: Device) -> GpuEncoder | None:
@@ -296,6 +298,7 @@ def thumbnail(pixels: np.ndarray[Any, Any], width: int) -> bytes:
 
 
 def _jpeg(pixels: np.ndarray[Any, Any], quality: int) -> bytes:
+    """Return an RGB or gray image as JPEG."""
     import numpy as np
     import simplejpeg
 
@@ -308,16 +311,19 @@ def _jpeg(pixels: np.ndarray[Any, Any], quality: int) -> bytes:
 
 @cache  # so that each reason is logged once
 def _note(reason: str) -> None:
+    """Log a reason once."""
     _log.info("%s", reason)
 
 
 def _jpeg_gpu(device: int) -> GpuEncoder:
+    """Return the JPEG encoder of a GPU."""
     from .gpu_jpeg import gpu_jpeg
 
     return gpu_jpeg(device)
 
 
 def _write_bytes(content: bytes, file: BinaryIO) -> None:
+    """Write what is encoded already."""
     file.write(content)
 
 
@@ -327,20 +333,24 @@ def write_jpeg(pixels: np.ndarray[Any, Any], file: BinaryIO, quality: int) -> No
 
 
 def _write_jpg(sequence: Sequence, file: BinaryIO, quality: int) -> None:
+    """Write a frame as JPEG."""
     write_jpeg(sequence.numpy(), file, quality)
 
 
 def _write_png(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write a frame as PNG."""
     _write_cv2(sequence, file, "png", [])
 
 
 def _write_webp(sequence: Sequence, file: BinaryIO, quality: int) -> None:
+    """Write a frame as WebP."""
     import cv2
 
     _write_cv2(sequence, file, "webp", [cv2.IMWRITE_WEBP_QUALITY, quality])
 
 
 def _write_tiff(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write a frame as TIFF, compressed by LZW."""
     import cv2
 
     lzw = cv2.IMWRITE_TIFF_COMPRESSION_LZW
@@ -348,6 +358,7 @@ def _write_tiff(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # no
 
 
 def _write_cv2(sequence: Sequence, file: BinaryIO, ending: str, settings: list[int]) -> None:
+    """Write a frame by OpenCV."""
     import cv2
     import numpy as np
 
@@ -361,12 +372,14 @@ def _write_cv2(sequence: Sequence, file: BinaryIO, ending: str, settings: list[i
 
 
 def _write_npy(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write the values of a frame or a sequence."""
     import numpy as np
 
     np.save(file, sequence.numpy(), allow_pickle=False)
 
 
 def _write_npz(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write the values of a sequence with its frame numbers and times."""
     import numpy as np
 
     assert sequence.frames is not None
@@ -375,12 +388,14 @@ def _write_npz(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noq
 
 
 def _write_nifti(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write a volume as NIfTI."""
     from ..volume.formats.write import content
 
     file.write(content(sequence, ".nii.gz"))
 
 
 def _write_clip(sequence: Sequence, file: BinaryIO, quality: int, *, name: str) -> None:
+    """Write a sequence as a video."""
     from ..video.encode.write import write_into
 
     write_into(file, name, [sequence], quality=quality if name in ("mp4", "webm") else None)
@@ -393,6 +408,7 @@ def _video(name: str, *, lossy: bool, sound: bool) -> Encoder:
 
 
 def _write_sheet(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Refuse what is written by :func:`~seqpipe.writers.sprites.write_sprites` alone."""
     raise ParameterError(
         "sprite sheets are several files",
         source=sequence.source,

@@ -105,7 +105,8 @@ class FlowEncoder(Encoder):
         return EncoderSetup(device.kind == "cpu", 1, threads, self._contents)
 
     def _contents(self, sequences: Seq[Sequence]) -> list[Content]:
-        return [partial(self, one) for one in sequences]
+        """Return what writes the file of each sequence."""
+        return [partial(self, sequence) for sequence in sequences]
 
     def write_video(self, path: Path, frames: Iterable[Sequence], **_: object) -> int:
         """Write the colors of the flow between frames as a video; see :class:`Encoder`."""
@@ -119,6 +120,7 @@ class FlowEncoder(Encoder):
 
 
 def _colored(frames: Sequence, operator: OpticalFlow, max_motion: float | None) -> Sequence:
+    """Return the colors of the flow between frames."""
     from ...flow import to_rgb
 
     longest = max_motion or _SHARE * max(frames.shape[1:3])

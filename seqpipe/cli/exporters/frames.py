@@ -155,7 +155,7 @@ def shown_frames(
     host: bool,
 ) -> Iterator[Sequence]:
     """Decode frames in order, and add those of the contact sheet that it lacks to the outcome."""
-    shown = set(sheet_frames.tolist()) - {one.frame for one in outcome.thumbnails}
+    shown = set(sheet_frames.tolist()) - {thumbnail.frame for thumbnail in outcome.thumbnails}
     for frame in reader.stream(wanted, host=host):
         if clock_of(frame)[0] in shown:
             outcome.show(frame, plan.start_s)

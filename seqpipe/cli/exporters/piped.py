@@ -67,6 +67,7 @@ def run_stream(options: Options, item: InputFile | SeqpipeError) -> int:
 
 
 def _export(request: ExportRequest, report: ExportReport, item: InputFile) -> None:
+    """Export the stream, and report its error."""
     options = request.options
     if request.manifest is not None and not options.overwrite and manifest_exists(request.manifest):
         raise exists_already(request.manifest, resumable=False)
@@ -90,7 +91,7 @@ def _export(request: ExportRequest, report: ExportReport, item: InputFile) -> No
                 stream,
                 request,
                 manifest,
-                lambda one: painter.sequence(one.number, one.seconds, one.surface),
+                lambda frame: painter.sequence(frame.number, frame.seconds, frame.surface),
             )
         if failed is None:
             return
@@ -101,6 +102,7 @@ def _export(request: ExportRequest, report: ExportReport, item: InputFile) -> No
 
 
 def _opened(request: ExportRequest, stack: ExitStack) -> FrameStream:
+    """Open standard input as a stream of frames."""
     selection = request.selection
     if standard_input().is_empty:
         raise UnreadableSourceError(

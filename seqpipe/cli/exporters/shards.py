@@ -125,12 +125,13 @@ class _Unit:
 def _write_unit(
     job: WriteJob, unit: int, items: Seq[InputFile | SeqpipeError], work: ExportWork, device: Device
 ) -> _Unit:
+    """Write the shard of some inputs."""
     options = work.request.options
     encoder = MemberEncoder(options.format, options.quality, ("image",), str(device), work.threads)
     writer, result = SampleWriter(job, options.to, encoder, _Keys()), _Unit()
 
     def samples() -> Iterator[SampleFiles]:
-        planned = [attempted(item, lambda one: _plan(one, work.request)) for item in items]
+        planned = [attempted(item, lambda file: _plan(file, work.request)) for item in items]
         plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
         check_collisions(plans, internal_names(work.request))
         for source, plan in planned:
@@ -157,6 +158,7 @@ def _write_unit(
 
 
 def _plan(item: InputFile, request: ExportRequest) -> SourcePlan:
+    """Plan the samples of an input."""
     options = request.options
     index = open_index(
         item.path, cache_dir=options.cache_dir, stream=options.stream, register=options.register

@@ -53,6 +53,7 @@ class VolumePlan(SourcePlan):
     time_step_s: float | None = None
 
     def _values(self, file: int) -> dict[str, str | int]:
+        """Return the fields of the pattern, with the volume in place of the sequence."""
         values = super()._values(file)
         return {**values, "volume": values["sequence"], "sequence": 0}
 
@@ -121,6 +122,7 @@ def _check_time(info: VolumeInfo, options: Options) -> None:
 
 
 def _reoriented(reader: VolumeReader, options: Options) -> VolumeReader:
+    """Return a view of a volume whose slices lie along the chosen axis."""
     if options.format in ARRAYS or options.axis == "stored":
         return reader
     return reader.reorient(AXES[options.axis])
@@ -212,7 +214,9 @@ def _window(
         return window_of(values, reader.info)
     spread = [volumes[int((n + 0.5) * len(volumes) / _LOOKED_AT)] for n in range(_LOOKED_AT)]
     step = max(1, _LOOKED_AT * values.size >> 20)
-    samples = [as_real(reader.sequence(times=one).data).ravel()[::step] for one in dict.fromkeys(spread)]
+    samples = [
+        as_real(reader.sequence(times=volume).data).ravel()[::step] for volume in dict.fromkeys(spread)
+    ]
     return window_of(np.concatenate(samples))
 
 
@@ -243,6 +247,7 @@ def _pictures(
 
 
 def _write(frame: Sequence, writer: Encoder, time_step_s: float | None, file: BinaryIO) -> None:
+    """Write a picture, or a volume as it is."""
     if writer.name in ARRAYS:
         step = time_step_s if frame.layout == "FDHWC" else None
         file.write(content(frame, f".{writer.name}", time_step_s=step))

@@ -152,7 +152,9 @@ class _EarlyWork:
         frames = _FirstFrames(self._video, int(plan.frames[-1, -1]))
         with closing(Manifest(request.manifest, listener=listen)) as manifest:
             # what it misses in these frames may follow: the plan that the index gives decides
-            write_arriving(plan, frames, request, manifest, lambda one: one.sequence, steps=plan.frames.size)
+            write_arriving(
+                plan, frames, request, manifest, lambda frame: frame.sequence, steps=plan.frames.size
+            )
         if frames.error is not None:
             raise frames.error
         self.reached_end = frames.has_more()

@@ -135,7 +135,7 @@ class _Cutter:
         self._start, self._end = start, end
         self._video = video_stream(source, container, index.info.stream)
         self._audio = [
-            one for one in container.streams.audio if getattr(one, "codec_context", None) is not None
+            stream for stream in container.streams.audio if getattr(stream, "codec_context", None) is not None
         ]
 
     def copy(self, part: Path, first: int) -> CutResult:
@@ -150,7 +150,8 @@ class _Cutter:
         )
         with av.open(str(part), "w", format=self._form.name, options=options) as output:
             streams = {
-                one.index: output.add_stream_from_template(one, opaque=True) for one in self._streams()
+                stream.index: output.add_stream_from_template(stream, opaque=True)
+                for stream in self._streams()
             }
             copied = 0
             sound = zero - Fraction(BEFORE_S) if lists else zero
@@ -175,7 +176,9 @@ class _Cutter:
         with av.open(str(part), "w", format=self._form.name, options=dict(self._form.options)) as output:
             rate = (info.average_rate or info.real_rate or Fraction(30)).limit_denominator(1 << 16)
             video: Any = output.add_stream(encoder.name, rate=rate)
-            sounds = {one.index: output.add_stream_from_template(one, opaque=True) for one in self._audio}
+            sounds = {
+                stream.index: output.add_stream_from_template(stream, opaque=True) for stream in self._audio
+            }
             item: Any
             for item in self._decoded(self._packets(int(table.pts[self._first_key()]), self._start)):
                 if isinstance(item, av.Packet):
@@ -220,11 +223,13 @@ class _Cutter:
             video.set_display_rotation(-info.rotation_degrees)
 
     def _first_key(self) -> int:
+        """Return the packet of the key frame before the start."""
         table = self._index.packets
         frame = int(self._index.timestamps.searchsorted(float(self._start) + 1e-6, side="right")) - 1
         return int(table.gop[table.frame_packet[frame]])
 
     def _streams(self) -> list[Any]:
+        """Return the streams that are copied."""
         return [self._video, *self._audio]
 
     def _packets(self, key_pts: int, sound: Fraction) -> Iterator[Any]:

@@ -51,7 +51,7 @@ class CopiedSound(Closing):
             self._demuxer = Demuxer(source)
         container = self._demuxer.container
         number = choose_stream(source, audio_streams(container), None).number
-        self._template: Any = next(one for one in container.streams.audio if one.index == number)
+        self._template: Any = next(stream for stream in container.streams.audio if stream.index == number)
         assert self._template.time_base is not None  # of every stream of a container
         self._tick = self._template.time_base
         self._start, self._end = Fraction(start_s), Fraction(end_s)
@@ -112,7 +112,7 @@ class EncodedSound:
         others: Iterator[AudioSamples],
     ) -> None:
         available = av.codec.codecs_available
-        name = next((one for one in encoders if one in available), encoders[0])
+        name = next((encoder for encoder in encoders if encoder in available), encoders[0])
         rate = 48_000 if name == "libopus" else first.sample_rate
         layout = av.AudioLayout(
             {1: "mono", 2: "stereo", 6: "5.1"}.get(first.channels, f"{first.channels}c")
@@ -135,11 +135,13 @@ class EncodedSound:
             self._container.mux(self._stream.encode(None))
 
     def _mux(self, frame: Any) -> None:
-        for one in self._resampler.resample(frame):
-            self._container.mux(self._stream.encode(one))
+        """Encode and write a frame of sound; None for what the resampler still holds."""
+        for resampled in self._resampler.resample(frame):
+            self._container.mux(self._stream.encode(resampled))
 
 
 def _chunks(pieces: Iterable[AudioSamples]) -> Iterator[SampleArray]:
+    """Yield the samples of consecutive pieces in short chunks."""
     for piece in pieces:
         for at in range(0, piece.samples.shape[1], _CHUNK):
             yield np.ascontiguousarray(piece.samples[:, at : at + _CHUNK])

@@ -176,7 +176,7 @@ def encoder_of(form: FileFormat, codec: str | None) -> VideoEncoder:
     for encoder in _ENCODERS[name]:
         if _has(encoder.name):
             return encoder
-    here = [one for one, encoders in _ENCODERS.items() if any(_has(encoder.name) for encoder in encoders)]
+    here = [codec for codec, encoders in _ENCODERS.items() if any(_has(encoder.name) for encoder in encoders)]
     raise BackendError(
         f"PyAV {av.__version__} has no encoder for {name}",
         allowed=", ".join(here) or "none: the build encodes no video",
@@ -398,6 +398,7 @@ class _Writer:
         self._container.close()
 
     def _encode(self, pixels: Any, time: Fraction, step: Fraction) -> None:
+        """Encode a frame that is shown for a time."""
         if self._stream is None:
             self._begin(pixels, step)
         elif pixels.shape != self._shape:
@@ -416,6 +417,7 @@ class _Writer:
         self.count += 1
 
     def _begin(self, pixels: Any, step: Fraction) -> None:
+        """Add the streams, for frames as the first one is."""
         encoder, channels = self._encoder, pixels.shape[2]
         if channels == 4 and not encoder.alpha:
             raise ParameterError(
@@ -450,6 +452,7 @@ class _Writer:
             self._sound = EncodedSound(self._container, self._form.sound, piece, pieces)
 
     def _evened(self, pixels: Any) -> Any:
+        """Return pixels with even sides where the encoder needs them."""
         odd = [side % 2 if self._encoder.even else 0 for side in pixels.shape[:2]]
         pixels = np.pad(pixels, [(0, odd[0]), (0, odd[1]), (0, 0)], mode="edge") if any(odd) else pixels
         return np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
