@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -100,7 +101,7 @@ def _label(listing: Listing, entry: Entry) -> str | None:
     return None if entry.label is None or entry.label == "" else str(entry.label)
 
 
-def frames_of(index: PacketIndex, part: Range | None) -> range:
+def _frames_of(index: PacketIndex, part: Range | None) -> range:
     """Return the frames of a range."""
     span = (part or Range()).of(len(index), index.timestamps)
     return range(span.first, span.end)
@@ -163,7 +164,7 @@ class CopyRun:
             index = open_index(source, cache_dir=self._cache_dir)
             with output_errors(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                frames = frames_of(index, job.entry.part)
+                frames = _frames_of(index, job.entry.part)
                 copied = transcode(source, index, target, self._settings, frames=frames)
         except SeqpipeError as error:
             error.source = error.source or job.entry.name
@@ -258,13 +259,13 @@ def estimate(jobs: Seq[CopyJob], settings: CopySettings, cache_dir: str | None) 
     found = list[Mapping[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         for job, source, index in _sampled(jobs, _SAMPLES, cache_dir):
-            wanted, table = frames_of(index, job.entry.part), index.packets
+            wanted, table = _frames_of(index, job.entry.part), index.packets
             middle = wanted[max(0, (len(wanted) - _SAMPLE_FRAMES) // 2) :][:_SAMPLE_FRAMES]
             target, began = Path(folder) / f"{len(found)}.mp4", time.process_time()
             made = transcode(source, index, target, settings, frames=middle)
             spent_s = time.process_time() - began
             copy = open_index(open_source(str(target)), cache_dir=folder, whole=True)
-            size = {"short_side": settings.short_side, "cache_dir": cache_dir}
+            read_ms = partial(_read_ms, short_side=settings.short_side, cache_dir=cache_dir)
             found.append(
                 {
                     "frames": len(wanted),
@@ -273,8 +274,8 @@ def estimate(jobs: Seq[CopyJob], settings: CopySettings, cache_dir: str | None) 
                     "copy_s": spent_s / made.frames * len(wanted),
                     "decoded_per_frame_before": decoded_per_frame(index, *_CLIP),
                     "decoded_per_frame_after": decoded_per_frame(copy, *_CLIP),
-                    "read_ms_before": _read_ms(job.entry.name, middle, **size),
-                    "read_ms_after": _read_ms(str(target), range(made.frames), **size),
+                    "read_ms_before": read_ms(job.entry.name, middle),
+                    "read_ms_after": read_ms(str(target), range(made.frames)),
                 }
             )
     scale, count = len(jobs) / max(1, len(found)), max(1, len(found))
