@@ -198,6 +198,12 @@ def _tree(root):
         slices = slices_of(voxels + number, AFFINE, uid=f"1.2.{number}")
         for one in slices:
             one.PatientID, one.StudyInstanceUID, one.Modality = place[:2], f"9.{place[1]}", "CT"
+            one.StudyDate, one.StudyTime, one.StudyID, one.SeriesNumber = (
+                "20260101",
+                "120000",
+                "1",
+                number + 1,
+            )
         write_slices(root / place, slices)
     for path in sorted((root / "p1/s1/b").iterdir()):
         path.rename(root / "p1/s1/a" / f"b{path.name}")
@@ -219,6 +225,7 @@ def _directory(root):
             medium.add(path)
     (root.parent / "medium").mkdir()
     medium.write(root.parent / "medium")
+    medium._stage["t"].cleanup()  # else it warns at the end
     return root.parent / "medium/DICOMDIR"
 
 
