@@ -125,13 +125,13 @@ HOMES = {
             "zarr",
             "blosc2",
             "tifffile",
-            "PIL",
             "imageio",
             "torchio",
             "monai",
         ),
         ("volume", "images"),
     ),
+    "PIL": ("volume", "images", "video.source.stills"),
     **dict.fromkeys(("click", "rich"), ("cli",)),
     # locks may be anywhere; what starts threads may not
     **dict.fromkeys(
