@@ -74,12 +74,12 @@ class _Random(Declaration, register=False):
                 source=self.name,
                 allowed="sequences of one length",
             )
-        one = np.ndim(index) == 0
+        single = np.ndim(index) == 0
         shape = (frames,) if self.per_frame and frames is not None else ()
-        indices = indices_of(self, index, 1 if one else np.size(index))
+        indices = indices_of(self, index, 1 if single else np.size(index))
         generators = streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), indices)
         result = np.array([self.reference(rng, shape) for rng in generators], np.float64)
-        return result[0] if one else result
+        return result[0] if single else result
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,12 +10,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ..array import IntArray, as_native
+from ..array import DEFAULT_LAYOUTS, LAYOUTS, IntArray, as_native
 from ..dataset.calls import PROCESSES, CallPool
 from ..dataset.dataset import Dataset
 from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 from ..errors import ParameterError, SeqpipeError, described_type
-from ..layout import DEFAULT_LAYOUTS, LAYOUTS
 from ..ops import Type
 from ..parts import Image, Labels, Part
 from ..readers.report import Report, ReportBook

@@ -79,6 +79,7 @@ class WriteJob:
 
     @contextmanager
     def _locks(self, wait_s: float) -> Iterator[None]:
+        """Lock this run's units, once no other run has some of them."""
         assert isinstance(self.store, LocalFolder)
         own = self.store.path / _OWN
         claim = Lock(own / f"run-{self.rank}-of-{self.world}.{self.run}.{os.getpid()}.lock")
@@ -147,6 +148,7 @@ class WriteJob:
         return [unit for unit in mine if unit not in done]
 
     def _remove_earlier(self) -> None:
+        """Remove the files of earlier runs."""
         if self.world > 1:
             raise ParameterError(
                 f"overwrite=True would remove the files of the other {self.world - 1} runs",
@@ -211,4 +213,5 @@ class WriteJob:
         return True
 
     def _record(self, unit: int) -> str:
+        """Return the name of the record of a unit."""
         return f"{_UNITS}/{unit:06d}.jsonl"

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...array import Array
+from ...array import DEFAULT_LAYOUTS, LAYOUTS, Array, check_layout, frame_axis
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout, frame_axis
 from ...sequence import Batch, Sequence
 from ..call.backends import on_device_of
 from ..call.inputs import as_array, check_type, error_source, like_container, like_library
@@ -132,7 +131,7 @@ class Arrays(Declaration, register=False):
             raise ParameterError(
                 f"a sequence of layout {source.layout} would have the layout {letters or 'unknown'}",
                 source=self.name,
-                allowed=", ".join(one for one in LAYOUTS if one[0] != "N"),
+                allowed=", ".join(known for known in LAYOUTS if known[0] != "N"),
                 advice="Pass the array of the sequence",
             )
         frames = frame_axis(letters)
@@ -229,9 +228,11 @@ class Shaping(Arrays, register=False):
         """
         value: Any = x
         if isinstance(value, (list, tuple)):
-            output: Any = like_container(value, [Shaping.__call__(self, one, layout=layout) for one in value])
+            output: Any = like_container(
+                value, [Shaping.__call__(self, element, layout=layout) for element in value]
+            )
         elif isinstance(value, Batch) and value.stacked is None:
-            parts = [Shaping.__call__(self, one) for one in value.sequences]
+            parts = [Shaping.__call__(self, sequence) for sequence in value.sequences]
             output = Batch.of(parts, labels=value.labels, indices=value.indices)
         else:
             operand = self.as_operand(value, layout)
@@ -244,7 +245,7 @@ class Shaping(Arrays, register=False):
         """Return an array as the type of the value, with its metadata."""
         if isinstance(value, Batch):
             pairs = zip(value.sequences, array, strict=True)
-            parts = tuple(self.sequence(one, data, letters[1:]) for one, data in pairs)
+            parts = tuple(self.sequence(sequence, data, letters[1:]) for sequence, data in pairs)
             mask = value.mask
             if mask is not None and [
                 n for c, n in zip(letters, array.shape, strict=True) if c != "C"

@@ -85,7 +85,7 @@ class _Joining(Arrays, register=False):
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Return the combined array."""
-        return self.joined([self.as_operand(one) for one in x])[0]
+        return self.joined([self.as_operand(operand) for operand in x])[0]
 
     @or_node
     def __call__(self, *arrays: Any, layout: str | None = None) -> Any:
@@ -100,7 +100,7 @@ class _Joining(Arrays, register=False):
         """
         parts_given = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else arrays
         kinds = {
-            next((k for k in (Batch, Sequence) if isinstance(one, k)), np.ndarray) for one in parts_given
+            next((k for k in (Batch, Sequence) if isinstance(value, k)), np.ndarray) for value in parts_given
         }
         if len(kinds) != 1:
             raise ParameterError(
@@ -110,7 +110,7 @@ class _Joining(Arrays, register=False):
             )
         if kinds == {Batch}:
             return self._batches(parts_given)
-        parts = [self.as_operand(one, layout) for one in parts_given]
+        parts = [self.as_operand(value, layout) for value in parts_given]
         self._check(parts)
         with on_device_of(parts[0].array):
             array, letters, axis = self.joined(parts)
@@ -156,27 +156,33 @@ class _Joining(Arrays, register=False):
         along = letters[axis : axis + 1]
         if along in ("F", "D"):
             for name in ("frames", "timestamps"):
-                clocks = [getattr(one, name) for one in sequences]
+                clocks = [getattr(sequence, name) for sequence in sequences]
                 known[name] = None if any(clock is None for clock in clocks) else np.concatenate(clocks)
-        if any(one.affine is not None for one in sequences):
+        if any(sequence.affine is not None for sequence in sequences):
             self._check_affines(sequences, along, axis)
         return self.sequence(sequences[0], array, letters, **known)
 
     def _check_affines(self, volumes: Seq[Sequence], along: str, axis: int) -> None:
         """Check that each volume starts where the one before it ends; along channels, that all have one position."""
         first, offset = volumes[0].affine, 0
-        for one in volumes:
+        for volume in volumes:
             step = np.eye(4)
             if along in VOXEL:
                 step[VOXEL[along], 3] = offset
-            if first is None or one.affine is None or not np.allclose(one.affine, first @ step, atol=1e-4):
+            if (
+                first is None
+                or volume.affine is None
+                or not np.allclose(volume.affine, first @ step, atol=1e-4)
+            ):
                 what = "start where the one before them ends" if along in VOXEL else "have one position"
                 raise ParameterError(
                     f"volumes that do not {what}, along {along}",
                     source=self.name,
                     advice="Pass them without their affines",
                 )
-            offset += one.data.shape[axis] if one.data.ndim > axis and one.layout[axis] == along else 1
+            offset += (
+                volume.data.shape[axis] if volume.data.ndim > axis and volume.layout[axis] == along else 1
+            )
 
 
 class Stack(AddsAxis, _Joining):

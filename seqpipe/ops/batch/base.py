@@ -188,7 +188,10 @@ class Mixing(Declaration, register=False):
         part = as_input(self, batch.stacked, batch.layout)
         out, block = self._array(part, batch.indices if index is None else index, **options)
         pairs = zip(batch.sequences, out, strict=True)
-        changed = {"sequences": tuple(replace(one, data=data) for one, data in pairs), "stacked": out}
+        changed = {
+            "sequences": tuple(replace(sequence, data=data) for sequence, data in pairs),
+            "stacked": out,
+        }
         if batch.mask is not None:
             masks = [
                 self.mixed_mask(batch.mask[n], batch.mask[n - 1], p) if p.acts else batch.mask[n]
@@ -201,18 +204,18 @@ class Mixing(Declaration, register=False):
     def _list(
         self, x: list[Any] | tuple[Any, ...], labels: Any, layout: str | None, index: Any, options: Any
     ) -> Mixed:
-        if x and all(isinstance(one, Mapping) for one in x):
+        if x and all(isinstance(sample, Mapping) for sample in x):
             return self._samples(x, labels, layout, index, options)
-        if x and all(isinstance(one, Sequence) for one in x):
+        if x and all(isinstance(sample, Sequence) for sample in x):
             data, result = self._batch(Batch.of(x), labels, layout and f"N{layout}", index, options)
             return Mixed(like_container(x, list(data.sequences)), result)
         out, block = self._stacked(x, layout, index, options)
-        mixed = [like_library(one, data) for one, data in zip(x, out, strict=True)]
+        mixed = [like_library(sample, data) for sample, data in zip(x, out, strict=True)]
         return Mixed(like_container(x, mixed), self._labels(labels, block, len(x)))
 
     def _stacked(self, x: Seq[Any], layout: str | None, index: Any, options: Any) -> tuple[Array, Block]:
         """Mix arrays of one shape; return the result and the parameters."""
-        arrays = [as_input(self, one, layout).array for one in x]
+        arrays = [as_input(self, sample, layout).array for sample in x]
         shapes = {(array.shape, array.dtype.name, device_of(array)) for array in arrays}
         if len(shapes) != 1:
             seen = ", ".join(f"{dtype} {shape} on {where}" for shape, dtype, where in sorted(shapes)[:3])
@@ -283,7 +286,7 @@ class Mixing(Declaration, register=False):
     def _voxels(self, part: Any, other: Any, letters: str, p: Any) -> Part:
         """Mix the labels of a sample's voxels with those of another sample."""
         letters = self._letters(part, letters)
-        own, theirs = (view_of(letters, one.array.ndim)(one.array)[0] for one in (part, other))
+        own, theirs = (view_of(letters, operand.array.ndim)(operand.array)[0] for operand in (part, other))
         if own.shape != theirs.shape or own.shape[3] != 1:
             raise ParameterError(
                 f"labels of shape {part.array.shape} and {other.array.shape}",
@@ -313,8 +316,8 @@ class Mixing(Declaration, register=False):
             own = indices if self.per_sample else [indices[0]] * samples
             block = resolve(self, [part.spec] * samples, epoch, own)
         else:
-            one = resolve(self, [part.spec], epoch, indices[:1])
-            block = Block(one.rows.repeat(samples), tuple(range(samples)), 0)
+            block = resolve(self, [part.spec], epoch, indices[:1])
+            block = Block(block.rows.repeat(samples), tuple(range(samples)), 0)
         if samples == 1:
             rows = block.rows.copy()
             rows["acts"] = 0

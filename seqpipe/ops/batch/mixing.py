@@ -54,7 +54,7 @@ class Mixup(Mixing):
             return self.reference(x.astype(np.float32), p)
         import cv2
 
-        own, other = (np.ascontiguousarray(one).reshape(x.shape[1], -1) for one in (x, p.other))
+        own, other = (np.ascontiguousarray(images).reshape(x.shape[1], -1) for images in (x, p.other))
         weight = float(p.weight)
         return cv2.addWeighted(own, weight, other, 1 - weight, 0).reshape(x.shape)
 

@@ -11,10 +11,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...array import Array, FloatArray, as_native, is_torch, namespace, to_torch
+from ...array import (
+    DEFAULT_LAYOUTS,
+    LAYOUTS,
+    Array,
+    FloatArray,
+    as_native,
+    check_layout,
+    is_torch,
+    namespace,
+    to_torch,
+)
 from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout
 from ...parts import Image, Metadata, Part, Sample, as_part, unmarked_error
 from ...sequence import Batch, Sequence
 from ..core.blocks import constant_of
@@ -154,8 +163,10 @@ def as_input(op: Declaration, value: Any, layout: str | None) -> CallInput:
             raise ParameterError(f"layout={layout!r} of a {what}", source=op.name)
         array = as_array(op, value.data) if isinstance(value, Batch) else value.data
         layout = value.layout
-        affines = tuple([one.affine for one in value]) if isinstance(value, Batch) else (value.affine,)
-        affines = affines if any(one is not None for one in affines) else ()
+        affines = (
+            tuple([sequence.affine for sequence in value]) if isinstance(value, Batch) else (value.affine,)
+        )
+        affines = affines if any(affine is not None for affine in affines) else ()
     else:
         array = value if type(value) is np.ndarray else as_array(op, value)
     forms: dict[Any, ArrayForm] = op.__dict__.setdefault("_forms", {})
@@ -345,11 +356,11 @@ def _checked(
 
 def check_marked(op: Any, unmarked: Seq[str]) -> None:
     """Check that an operator computes no new values from parts that may be labels."""
-    for one in op.operators:
-        if isinstance(one, Declaration) and _computes(one):
+    for operator in op.operators:
+        if isinstance(operator, Declaration) and _computes(operator):
             for name in unmarked:
-                if one.image_names is None or name in one.image_names:
-                    raise unmarked_error(name, one.name)
+                if operator.image_names is None or name in operator.image_names:
+                    raise unmarked_error(name, operator.name)
 
 
 def history_entry(op: Declaration, epoch: int, index: int, drawn: dict[str, Any]) -> dict[str, Any]:
@@ -387,7 +398,7 @@ def reference_of(x: Any) -> Any:
     """Return the images that determine the samples: the first image of a sample of several parts, else ``x``."""
     if isinstance(x, Mapping):
         parts = (as_part(value) for value in x.values())
-        return next((one.data for one in parts if isinstance(one, Image)), None)
+        return next((part.data for part in parts if isinstance(part, Image)), None)
     return x
 
 
@@ -427,7 +438,9 @@ def selected(x: Any, positions: Seq[int]) -> Any:
     if x.stacked is None:
         return Batch(tuple(sequences), **known)
     stacked = x.stacked[list(positions)]
-    views = tuple(one.with_pixels(data, one.layout) for one, data in zip(sequences, stacked, strict=True))
+    views = tuple(
+        sequence.with_pixels(data, sequence.layout) for sequence, data in zip(sequences, stacked, strict=True)
+    )
     return Batch(views, stacked=stacked, **known)
 
 
@@ -464,7 +477,9 @@ def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> An
 
 def _in_order(pairs: Seq[tuple[Seq[int], Any]]) -> list[Any]:
     by_position = {
-        position: one for positions, result in pairs for position, one in zip(positions, result, strict=True)
+        position: sample
+        for positions, result in pairs
+        for position, sample in zip(positions, result, strict=True)
     }
     return [by_position[position] for position in sorted(by_position)]
 
@@ -497,11 +512,11 @@ def zeros_like(labels: Sequence | Batch) -> Image:
     if isinstance(labels, Sequence):
         return Image(labels.with_pixels(zeros, labels.layout))
     pairs = zip(labels.sequences, zeros, strict=True)
-    sequences = tuple(one.with_pixels(data, one.layout) for one, data in pairs)
+    sequences = tuple(sequence.with_pixels(data, sequence.layout) for sequence, data in pairs)
     return Image(replace(labels, sequences=sequences, stacked=zeros))
 
 
 def affine_of(value: Any, sample: int = 0) -> FloatArray | None:
     """Return the affine of a sample of an image."""
-    one = value[sample] if isinstance(value, Batch) else value
-    return one.affine if isinstance(one, Sequence) else None
+    image = value[sample] if isinstance(value, Batch) else value
+    return image.affine if isinstance(image, Sequence) else None

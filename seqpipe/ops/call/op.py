@@ -218,7 +218,7 @@ def is_pending(target: Any, x: Any) -> bool:
     """Return whether the parts of a sample, or the parameters of an operator that is called with it, are nodes."""
     return isinstance(x, Mapping) and (
         bool(target.pending)
-        or any(isinstance(one.data if isinstance(one, Part) else one, DataNode) for one in x.values())
+        or any(isinstance(part.data if isinstance(part, Part) else part, DataNode) for part in x.values())
     )
 
 
@@ -257,7 +257,7 @@ def _common_extent(op: Declaration, part: CallInput, block: Block, sample: int) 
     if len(result) > 1:
         extents = sorted(result)
         sizes = sorted({extent[1:] for extent in extents})
-        what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
+        what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[extent[0] for extent in extents]} frames"
         raise ResultSizesError(
             f"results of different {what}, of samples in one array",
             source=op.name,
@@ -457,7 +457,7 @@ class Ranged(Op, register=False):
         if part.view.is_series:
             result = [limits_of(part.nfhwc, wanted)] * len(specs)
         else:
-            result = [limits_of(one, wanted) for one in part.nfhwc]
+            result = [limits_of(voxels, wanted) for voxels in part.nfhwc]
         return [spec._replace(limits=limits) for spec, limits in zip(specs, result, strict=True)]
 
     def intensities(self, spec: Spec, dtype: str = "") -> Intensities:

@@ -118,10 +118,10 @@ class Parameter:
         allowed = self._words(dataclasses.replace(self.one, unit=""), unit)
         return f"{self.param.doc.rstrip('.')}; {allowed}{forms}; by default {self.default!r}{still}."
 
-    def _words(self, one: Param, unit: str = "") -> str:
+    def _words(self, element: Param, unit: str = "") -> str:
         names = {ANY: "one value or more", MATRIX: "rows of values, all of one length"}
         count = names.get(self.size, f"{self.size} values")
-        words = f"{count}, each {one.allowed}{unit}," if self.size else one.allowed + unit
+        words = f"{count}, each {element.allowed}{unit}," if self.size else element.allowed + unit
         return f"{words} or None" if self.param.optional else words.removesuffix(",")
 
     def normal(self, value: Any) -> Any:

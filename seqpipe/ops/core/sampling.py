@@ -17,9 +17,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...core.draws import BatchGenerator, DivergedStreamsError, ScalarGenerator, Steps, draw_steps
 from ...errors import ParameterError
-from ...random import stream_index, streams
+from ...random import (
+    BatchGenerator,
+    DivergedStreamsError,
+    ScalarGenerator,
+    Steps,
+    draw_steps,
+    stream_index,
+    streams,
+)
 from .declaration import KEY_END, Declaration
 from .distributions import Choice, PerFrame, Table, Uniform
 from .parameters import Parameter
@@ -45,7 +52,7 @@ class BatchSampled(Declaration, register=False):
     @property
     @abstractmethod
     def steps(self) -> Steps:
-        """The steps in which a sample's numbers are drawn, as :func:`seqpipe.core.draws.draw_steps` takes them."""
+        """The steps in which a sample's numbers are drawn, as :func:`seqpipe.random.draw_steps` takes them."""
 
     @abstractmethod
     def outcome(self, numbers: Seq[float]) -> Outcome:
@@ -64,7 +71,7 @@ class BatchSampled(Declaration, register=False):
         result: dict[str, Any]
         if isinstance(rng, BatchGenerator):
             every = [self.values_of_outcome(self.outcome(numbers)) for numbers in rng.draw(self.steps)]
-            result = {name: np.array([one[name] for one in every]) for name in every[0]}
+            result = {name: np.array([entry[name] for entry in every]) for name in every[0]}
         else:
             result = self.values_of_outcome(self.outcome(ScalarGenerator.of(rng).draw(self.steps)))
         generator: Any = rng

@@ -58,8 +58,8 @@ class _Gaussian(Separable, register=False):
 
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
         """Return the Gaussian window."""
-        one = _weights(float(p.sigma), int(p.window), fixed=p.steps > 0)
-        return ((one, one),)
+        line = _weights(float(p.sigma), int(p.window), fixed=p.steps > 0)
+        return ((line, line),)
 
     def between(self, rows: Array, p: Any) -> Array:
         """Round sums of rows in fixed-point arithmetic."""
@@ -197,8 +197,8 @@ class BoxBlur(Separable):
 
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
         """Return ones."""
-        one = np.ones(p.window_size, np.float32)
-        return ((one, one),)
+        ones = np.ones(p.window_size, np.float32)
+        return ((ones, ones),)
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum includes the center
         """Return the mean."""
@@ -261,7 +261,7 @@ class Laplacian(Separable):
 
     def gain(self, p: Any) -> float:
         """Return the gain of the sums, which are integers before scaling."""
-        gain = sum(float(np.abs(one).sum() * np.abs(other).sum()) for one, other in self.weights(p))
+        gain = sum(float(np.abs(vertical).sum() * np.abs(other).sum()) for vertical, other in self.weights(p))
         return 0.0 if gain * 2.0**p.bits <= WHOLE else gain * abs(float(p.factor))
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum includes the center

@@ -187,7 +187,10 @@ class Geometry(Op, register=False):
     def _row_by_row(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
         unmoved = Mapping.identity(height, width)
         result = [self.mapping(p, height, width) if p.acts else unmoved for p in values_of_each(rows)]
-        return Mappings(np.array([one.matrix for one in result]), [(one.height, one.width) for one in result])
+        return Mappings(
+            np.array([mapping.matrix for mapping in result]),
+            [(mapping.height, mapping.width) for mapping in result],
+        )
 
     def _all_rows(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
         p = SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
@@ -196,7 +199,7 @@ class Geometry(Op, register=False):
         if all(acts):
             return Mappings(matrices, [size] * len(rows))
         matrices[p.acts == 0] = np.eye(3)
-        return Mappings(matrices, [size if one else (height, width) for one in acts])
+        return Mappings(matrices, [size if act else (height, width) for act in acts])
 
     def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
         """Return height and width of the result of one sample.

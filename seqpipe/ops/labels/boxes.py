@@ -494,7 +494,7 @@ def _in_a_row(value: Any, rows: int, columns: int) -> Any:
     if isinstance(value, PerFrame):
         return PerFrame(_in_a_row(value.values, rows, columns))
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return tuple(value if one else 0.0 for one in np.eye(rows, columns).ravel())
+        return tuple(value if on_diagonal else 0.0 for on_diagonal in np.eye(rows, columns).ravel())
     if (
         isinstance(value, (tuple, list))
         and len(value) == rows

@@ -45,7 +45,7 @@ def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
     mappings = op.mappings(rows, spec).each()
     firsts, seconds = _of_pairs(op, mappings, pairs, spec.frames)
     flat = array.reshape(-1, *array.shape[-3:])
-    moved = [_moved(*one, grid) for one in zip(flat, firsts, seconds, strict=True)]
+    moved = [_moved(*field, grid) for field in zip(flat, firsts, seconds, strict=True)]
     whole = namespace(array).stack(moved)
     whole = whole if array.ndim == 4 else whole[0]
     return to_fixed(whole) if flow.dtype == np.int16 else whole.astype(array.dtype)

@@ -178,7 +178,7 @@ class OpticalFlow(Arrays):
         def one(number: int) -> None:
             result[number] = self._flows(values[number], None, layout)
 
-        arrays = [one.data if isinstance(one, Sequence) else one for one in values]
+        arrays = [value.data if isinstance(value, Sequence) else value for value in values]
         on_cpu = self.backend != NVOFA and all(isinstance(array, np.ndarray) for array in arrays)
         if on_cpu and len(values) >= threads():
             OPENCV.single_threaded(parallel_for, one, len(values))
@@ -204,7 +204,7 @@ class OpticalFlow(Arrays):
             pairs = self._pairs(frames, padded, hints, operand)
             flows = self._computed(pairs, operand.array)
             result = [self._typed(getattr(flows, name)) for name in self.requested]
-            return [self._wrap_result(value, one, letters) for one in result]
+            return [self._wrap_result(value, field, letters) for field in result]
 
     def _check(self, operand: ArrayOperand, letters: str) -> None:
         if not set(letters) & {"F", "D"}:
@@ -302,7 +302,7 @@ class OpticalFlow(Arrays):
             _each_frame(lambda frame: frame, view(out), nfhwc)
         if isinstance(value, Batch):
             pairs = zip(value.sequences, out, strict=True)
-            parts = tuple(self._sequence(one, data, layout[1:]) for one, data in pairs)
+            parts = tuple(self._sequence(sequence, data, layout[1:]) for sequence, data in pairs)
             mask = None if value.mask is None else self._mask(value.mask, nfhwc.shape[2:4])
             return Batch(parts, stacked=out, labels=value.labels, indices=value.indices, mask=mask)
         return self._sequence(value, out, layout) if isinstance(value, Sequence) else like_library(value, out)
@@ -352,9 +352,9 @@ def _padded(value: Any, frames: Array) -> npt.NDArray[np.bool_]:
         value.sequences if isinstance(value, Batch) else [value] if isinstance(value, Sequence) else []
     )
     result = np.zeros(frames.shape[:2], bool)
-    for sample, one in enumerate(sequences):
-        if one.frames is not None and "D" not in one.layout:
-            result[sample] = one.frames < 0
+    for sample, sequence in enumerate(sequences):
+        if sequence.frames is not None and "D" not in sequence.layout:
+            result[sample] = sequence.frames < 0
     return result
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 
 from ...core.cached import cached_property
-from ...core.draws import BatchGenerator, ScalarGenerator
 from ...errors import ParameterError
+from ...random import BatchGenerator, ScalarGenerator
 from ..core.blocks import Block
 from ..core.distributions import Flag, Number
 from ..core.parameters import param
@@ -362,7 +362,7 @@ class _CropWindows:
         """Sample left, top, width and height of a window, or of one for each frame."""
         if not isinstance(rng, BatchGenerator):
             return self._some(ScalarGenerator.of(rng), height, width, frames)
-        return np.array([self._some(one, height, width, frames) for one in rng.each(_WORDS)])
+        return np.array([self._some(generator, height, width, frames) for generator in rng.each(_WORDS)])
 
     def _some(self, numbers: ScalarGenerator, height: int, width: int, frames: int | None) -> Any:
         if frames is None:

@@ -144,7 +144,7 @@ class _Reduction(OnAxes, register=False):
 
     def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        return tuple(replace(one, kind="numbers") for one in super().result_types(inputs))
+        return tuple(replace(result_type, kind="numbers") for result_type in super().result_types(inputs))
 
     @or_node
     def __call__(self, x: Any, *, layout: str | None = None) -> Any:
@@ -158,9 +158,9 @@ class _Reduction(OnAxes, register=False):
 
     def _of(self, x: Any, layout: str | None, **more: Any) -> Any:
         if isinstance(x, Batch) and x.stacked is None:
-            return [self._of(one, layout, **more) for one in x.sequences]
+            return [self._of(sequence, layout, **more) for sequence in x.sequences]
         if isinstance(x, (list, tuple)):
-            return like_container(x, [self._of(one, layout, **more) for one in x])
+            return like_container(x, [self._of(sample, layout, **more) for sample in x])
         operand = self.as_operand(x, layout)
         axes = self.axes_of(operand, self.axes, self.axis_names)
         if not operand.array.size:

@@ -55,7 +55,9 @@ class Frames(Declaration, register=False):
     def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
         """Reorder masks ``(N, F, H, W, C)`` like the frames."""
         orders = [self.frame_order(block.of(n, spec.frames), spec) for n, spec in enumerate(specs)]
-        return namespace(mask).stack([_selected(one, order) for one, order in zip(mask, orders, strict=True)])
+        return namespace(mask).stack(
+            [_selected(valid, order) for valid, order in zip(mask, orders, strict=True)]
+        )
 
 
 class Order(Frames, register=False):

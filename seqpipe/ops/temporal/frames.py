@@ -10,9 +10,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray, IntArray
+from ...array import DEFAULT_LAYOUTS, Array, FloatArray, IntArray
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.inputs import check_value_type, like_container
 from ..call.op import Op, apply
