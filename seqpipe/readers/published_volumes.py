@@ -68,9 +68,9 @@ def decathlon(folder: str | os.PathLike[str]) -> PublicDataset:
     root = folder_of(folder)
     description = _description(root / "dataset.json")
     try:
-        training = [(str(one["image"]), str(one["label"])) for one in description["training"]]
+        training = [(str(case["image"]), str(case["label"])) for case in description["training"]]
         testing = [
-            str(one["image"] if isinstance(one, Mapping) else one) for one in description.get("test", [])
+            str(case["image"] if isinstance(case, Mapping) else case) for case in description.get("test", [])
         ]
         classes = {int(number): str(name) for number, name in description["labels"].items()}
         name = str(description["name"])
@@ -101,7 +101,7 @@ def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> 
     """
     root = folder_of(folder)
     wanted = check_list("modalities", modalities, "a list of names")
-    if not wanted or not all(isinstance(one, str) and one in _IXI_COUNTS for one in wanted):
+    if not wanted or not all(isinstance(modality, str) and modality in _IXI_COUNTS for modality in wanted):
         raise ParameterError(f"modalities={modalities!r} is not valid", allowed=", ".join(_IXI_COUNTS))
     subjects: dict[str, dict[str, str]] = {}
     folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
@@ -111,18 +111,18 @@ def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> 
             subjects.setdefault(match[1], {})[match[2]] = str(path)
     complete = {subject: images for subject, images in subjects.items() if len(images) == len(set(wanted))}
     missing = [
-        f"{subject}-{one}.nii.gz"
+        f"{subject}-{modality}.nii.gz"
         for subject, images in subjects.items()
-        for one in wanted
-        if one not in images
+        for modality in wanted
+        if modality not in images
     ]
-    counts = {one: sum(one in images for images in subjects.values()) for one in wanted}
+    counts = {modality: sum(modality in images for images in subjects.values()) for modality in wanted}
     notes = tuple(
-        f"{count} files of {one}, and {_IXI_COUNTS[one]} in the publisher's archive"
-        for one, count in counts.items()
-        if count != _IXI_COUNTS[one]
+        f"{count} files of {modality}, and {_IXI_COUNTS[modality]} in the publisher's archive"
+        for modality, count in counts.items()
+        if count != _IXI_COUNTS[modality]
     )
-    files = tuple({one.lower(): images[one] for one in wanted} for images in complete.values())
+    files = tuple({modality.lower(): images[modality] for modality in wanted} for images in complete.values())
     return PublicDataset("IXI", _IXI, str(root), files, tuple(complete), missing=tuple(missing), notes=notes)
 
 
@@ -160,25 +160,25 @@ def nnunet_raw(folder: str | os.PathLike[str], *, regions: bool = False) -> Publ
     if isinstance(listed, dict):
         cases = [
             {
-                **dict(zip(names.values(), (str(root / image) for image in one["images"]), strict=True)),
-                LABEL: str(root / one["label"]),
+                **dict(zip(names.values(), (str(root / image) for image in case["images"]), strict=True)),
+                LABEL: str(root / case["label"]),
             }
-            for one in listed.values()
+            for case in listed.values()
         ]
         subjects = [*listed]
     else:
         subjects = [name.removesuffix(ending) for name in _names(root / "labelsTr") if name.endswith(ending)]
         cases = [
             {
-                **{part: str(root / "imagesTr" / f"{one}_{n:04d}{ending}") for n, part in names.items()},
-                LABEL: str(root / "labelsTr" / f"{one}{ending}"),
+                **{part: str(root / "imagesTr" / f"{subject}_{n:04d}{ending}") for n, part in names.items()},
+                LABEL: str(root / "labelsTr" / f"{subject}{ending}"),
             }
-            for one in subjects
+            for subject in subjects
         ]
     tests = sorted({name[: -len(ending) - 5] for name in _names(root / "imagesTs") if name.endswith(ending)})
     test = [
-        {part: str(root / "imagesTs" / f"{one}_{n:04d}{ending}") for n, part in names.items()}
-        for one in tests
+        {part: str(root / "imagesTs" / f"{test}_{n:04d}{ending}") for n, part in names.items()}
+        for test in tests
     ]
     notes = [f"dataset.json declares {declared} cases for training, and there are {len(cases)}"]
     result = _compared(
@@ -311,7 +311,7 @@ def _bids_files(root: Path, query: str) -> Iterable[Path]:
 def _bids_session(path: Path) -> tuple[str, str]:
     """Return the subject and session of a file, by its name."""
     entities = path.name.split("_")
-    return entities[0], next((one for one in entities if one.startswith("ses-")), "")
+    return entities[0], next((entity for entity in entities if entity.startswith("ses-")), "")
 
 
 def _with_regions(
