@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import FloatArray, overlap, to_cupy
+from ...core.limits import main_memory_bytes
 from ...errors import SourceError, UnreadableSourceError
 from ...sequence import Sequence
 from ...volume.disk import DiskCache
@@ -142,6 +143,8 @@ def load_case(
     notes: list[tuple[str, str]] = []
     sizes: list[int] = []
     with _readers(case, rules) as readers:
+        if box is None:
+            _check_memory(case, readers)
         for name, reader in readers.items():
             if reader.grid is not None:
                 grids[name] = reader.grid
@@ -165,6 +168,18 @@ def load_case(
     if prepare.crop_above is not None:
         loaded = replace(loaded, region=_region(loaded, first, prepare.crop_above, rules.take.patch))
     return _with_index(loaded, rules)
+
+
+def _check_memory(case: Case, readers: Mapping[str, VolumeReader]) -> None:
+    """Refuse a case whose voxels, as they are stored, are more than the main memory holds."""
+    needed, most = sum(reader.on_own_grid().info.nbytes for reader in readers.values()), main_memory_bytes()
+    if needed > most:
+        raise UnreadableSourceError(
+            f"the case takes {needed / 2**30:.3g} GiB",
+            source=case.key,
+            allowed=f"up to the main memory of {most / 2**30:.3g} GiB",
+            advice="Cut it into smaller files, or write it at a coarser spacing: seqpipe resample IN OUT --spacing MM",
+        )
 
 
 def _with_index(case: LoadedCase, rules: VolumeRules) -> LoadedCase:
