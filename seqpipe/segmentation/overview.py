@@ -157,10 +157,9 @@ class _RowBuilder:
             after = self.chain(parts, epoch=self.epoch, index=self.numbers[case.key])
             turned = _reoriented(after[self.image])
             later = _reoriented(after[self.labels[0]]) if self.labels and self.labels[0] in after else None
-            if later is not None:
-                legend = Legend(_classes(later), case.key, voxel_mm3, self.names)
+            moved = None if later is None else Legend(_classes(later), case.key, None, self.names)
             figures += self._figures(
-                "after: ", turned, later, legend, self._window_after(turned, values, ends)
+                "after: ", turned, later, moved, self._window_after(turned, values, ends)
             )
         warnings = [*_header_notes(infos), *(f"{name}: {note}" for name, note in loaded.notes)]
         warnings += _value_notes(values, legend, self.names)
