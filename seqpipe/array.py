@@ -37,6 +37,7 @@ __all__ = [
     "on_device_of",
     "on_gpu",
     "overlap",
+    "scaled_values",
     "to_cupy",
     "to_numpy",
     "to_torch",
@@ -52,6 +53,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 DEFAULT_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC", 5: "NFHWC"}
 """Layout of arrays that state none, by their number of axes."""
 
+_SLICEWISE_BYTES: Final = 1 << 22  # bytes of stored values that are scaled slice by slice
 LAYOUTS: Final = (
     "HW",
     "HWC",
@@ -309,3 +311,43 @@ def frame_axis(layout: str) -> int | None:
     """Return the position of the axis of frames: F, or D for a volume; None for a single image."""
     frames = axis(layout, "F")
     return frames if frames is not None else axis(layout, "D")
+
+
+def scaled_values(stored: Array, slope: float, intercept: float) -> Array:
+    """Return ``stored * slope + intercept``; see :meth:`seqpipe.Sequence.scaled` for the dtype."""
+    kind = _scaled_type(np.dtype(stored.dtype), slope, intercept)
+    if kind.kind == "i":
+        data = stored.astype(kind)
+        if slope != 1:
+            data *= kind.type(slope)
+        if intercept:
+            data += kind.type(intercept)
+        return data
+    xp = namespace(stored)
+    if xp is not np or stored.nbytes < _SLICEWISE_BYTES or stored.dtype.kind == "c":
+        return _in_float64(stored, slope, intercept)
+    data = np.empty(stored.shape, np.float32)
+    for plane, target in zip(
+        stored.reshape(-1, *stored.shape[-3:]), data.reshape(-1, *data.shape[-3:]), strict=True
+    ):
+        target[...] = _in_float64(plane, slope, intercept)  # slice by slice: float64 stays in the CPU's cache
+    return data
+
+
+def _in_float64(stored: Array, slope: float, intercept: float) -> Array:
+    data = stored.astype(np.complex128 if stored.dtype.kind == "c" else np.float64)
+    data *= slope
+    if intercept:
+        data += intercept
+    return data.astype(np.complex64 if data.dtype.kind == "c" else np.float32)
+
+
+def _scaled_type(stored: np.dtype[Any], slope: float, intercept: float) -> np.dtype[Any]:
+    """Return the smallest of int16, int32 and int64 that holds all scaled values of an integer dtype; else float32."""
+    if stored.kind in "iu" and slope.is_integer() and intercept.is_integer():
+        limits = np.iinfo(stored)
+        ends = [int(limits.min) * int(slope) + int(intercept), int(limits.max) * int(slope) + int(intercept)]
+        for kind in (np.int16, np.int32, np.int64):
+            if np.iinfo(kind).min <= min(ends) and max(ends) <= np.iinfo(kind).max:
+                return np.dtype(kind)
+    return np.dtype(np.float32)

@@ -21,6 +21,7 @@ from ..video.reader import VideoReader
 from ..writers.files import write_whole
 from ..writers.parallel import in_parallel
 from .claims import refuse_collisions, reserved
+from .exporters.frames import export_frames
 from .indexing import attempted, for_each_index
 from .inputs import InputFile, find_inputs, refuse_mixture, split
 from .manifest import Manifest, ManifestRow, manifest_exists, read_rows
@@ -40,7 +41,6 @@ from .shard import of_shard
 from .sheet import Gallery, Panel
 from .source_plan import SourcePlan, check_told_apart, first_existing, make_plan
 from .standard_input import standard_input
-from .videos import export_source
 from .work import ExportReport, ExportWork, SourceOutcome
 
 __all__ = ["run", "show_plans"]
@@ -57,7 +57,7 @@ def run(options: Options) -> int:
     if options.shard is not None or options.to != "files":
         check_told_apart(everything, options)
     if options.to != "files":
-        from .shards import run_shards
+        from .exporters.shards import run_shards
 
         return run_shards(options, everything)
     items = of_shard(everything, options.shard)
@@ -67,7 +67,7 @@ def run(options: Options) -> int:
                 "standard input is exported alone, for it is read only once", advice="Use a command for each"
             )
         if not (options.takes_volumes and standard_input().is_volume):
-            from .piped import run_stream
+            from .exporters.piped import run_stream
 
             return run_stream(options, items[0])
         items = list(find_inputs(["-"]))  # a copy of the volume in a temporary file
@@ -92,7 +92,7 @@ def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile |
     options = request.options
     early, first = None, items[0] if len(items) == 1 else None
     if isinstance(first, InputFile) and request.is_sequential:
-        from .while_indexing import export_while_indexing
+        from .exporters.while_indexing import export_while_indexing
 
         early = export_while_indexing(request, report, first)
     planned = _plan_all(request, items) if early is None else [early.planned(request)]
@@ -188,7 +188,7 @@ def _plan_all(request: ExportRequest, items: Seq[InputFile | SeqpipeError]) -> l
     options = request.options
     results: Iterable[tuple[str, PlanOrError]]
     if request.volumes:
-        from .volumes import plan_volume
+        from .exporters.volumes import plan_volume
 
         results = (attempted(item, lambda volume: plan_volume(volume, request)) for item in items)
     else:
@@ -225,6 +225,7 @@ def _existing_files(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
 
 
 def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _ExportRun) -> None:
+    """Export the sources, several at a time, and report them in order."""
     plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
     todo = [np.flatnonzero(~files) for files in before.files]
     jobs = run.request.options.jobs or available_cores()
@@ -256,14 +257,14 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
 def _exporter(request: ExportRequest) -> Exporter:
     """What exports one source."""
     if request.volumes:
-        from .volumes import export_volume
+        from .exporters.volumes import export_volume
 
         return export_volume
     if request.encoder.streamed:
-        from .films import export_films
+        from .exporters.videos import export_videos
 
-        return export_films
-    return export_source
+        return export_videos
+    return export_frames
 
 
 def _conclude(plan: SourcePlan, outcome: SourceOutcome, run: _ExportRun) -> None:
@@ -314,7 +315,7 @@ def _estimate(plans: Seq[SourcePlan], counts: Seq[int], request: ExportRequest) 
     """Estimated bytes of all files, from a frame of the first source; None if it cannot be decoded."""
     if not plans:
         return 0
-    # the size of a film depends on how much its frames differ, that of a volume's slices on the window
+    # the size of a video depends on how much its frames differ, that of a volume's slices on the window
     if request.encoder.streamed or request.volumes:
         return None
     sample = plans[0].frames[len(plans[0]) // 2].tolist()

@@ -203,6 +203,7 @@ class _Measured:
         return FrameContent(self._indexes(), str(self.request.devices[0])).of(self.path)
 
     def _indexes(self) -> IndexOptions:
+        """Return the options that indexes are opened with."""
         from ..video.index.open import IndexOptions
 
         options = self.request.options
@@ -301,6 +302,7 @@ def _exists(path: Path) -> bool:
 
 
 def _facts(index: PacketIndex) -> str:
+    """Return a line about a video for the contact sheet."""
     info = index.info
     width, height = info.display_size
     rate = "" if info.average_rate is None else f", {float(info.average_rate):.4g} frames/s"
@@ -310,6 +312,7 @@ def _facts(index: PacketIndex) -> str:
 
 
 def _collision(name: str, first: tuple[SourcePlan, int], second: tuple[SourcePlan, int]) -> OutputError:
+    """Return the error for two files of one name."""
     sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
     two = "two files" if first[0] is second[0] else "the files of two inputs"
     return OutputError(
@@ -338,4 +341,5 @@ def _collision_advice(first: SourcePlan, second: SourcePlan) -> str:
 
 
 def _folder(plan: SourcePlan) -> Path:
+    """Return the folder of a source."""
     return Path(plan.source).absolute().parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -26,7 +26,7 @@ from ..volume.source import AnyArray
 from .each_case import CaseErrors, Progress, each_case
 from .planning import NetworkPlan, planned, target_spacing
 
-__all__ = ["CaseFacts", "Fingerprint", "IntensityFacts", "case_stamp", "fingerprint"]
+__all__ = ["CaseFacts", "Fingerprint", "IntensityFacts", "case_stamp", "fingerprint", "times_text"]
 
 _QUANTILES: Final = (np.arange(512) + 0.5) / 512
 _PERCENTILES: Final = (0.5, 50.0, 99.5)
@@ -242,8 +242,8 @@ class Fingerprint:
         counts = ", ".join(f"{n}: {v:,} voxels in {c} cases" for n, (c, v) in self.class_counts.items())
         lines = [
             f"{len(self.cases)} cases, {self.nbytes / 2**30:.2f} GiB; {len(self.lost)} could not be read",
-            f"spacing {_times(self.spacing_mm)} mm, median shape {_times(self.median_shape)}",
-            f"patches {_times(plan.patch_size)}, batch size {plan.batch_size}, about {plan.memory_gib:g} GiB",
+            f"spacing {times_text(self.spacing_mm)} mm, median shape {times_text(self.median_shape)}",
+            f"patches {times_text(plan.patch_size)}, batch size {plan.batch_size}, about {plan.memory_gib:g} GiB",
             f"labels {counts or 'none'}",
         ]
         lines += [
@@ -253,7 +253,8 @@ class Fingerprint:
         return "\n".join(lines)
 
 
-def _times(values: Seq[float]) -> str:
+def times_text(values: Iterable[float]) -> str:
+    """Return numbers as text, such as ``2 × 1 × 1``."""
     return " × ".join(f"{value:.4g}" for value in values)
 
 

@@ -55,6 +55,7 @@ class CropMirrorNormalize(Windowed, Geometry):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     whole_pixels: ClassVar[bool] = True
+    takes_raw: ClassVar[bool] = True
     converted = ("moving", "values")
     kernel_row = _ROW
     body: ClassVar[Body | None] = Body(
@@ -146,11 +147,33 @@ class CropMirrorNormalize(Windowed, Geometry):
         result["shift"] = self.shift
         return result
 
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Look values of uint8 up in a table of the results of all 256; others are computed within the window."""
+        import cv2
+
+        part = self._window(x, p)
+        channels = part.shape[3]
+        if part.dtype != np.uint8 or channels > _OWN:
+            return self._normalized((part[:, :, ::-1] if p.mirror else part).astype(np.float32), p)
+        levels = np.arange(256, dtype=np.float32).reshape(256, 1, 1).repeat(channels, 2)
+        table = self._normalized(levels, p)
+        result = np.empty(part.shape, np.float32)
+        for frame, values in zip(part, result, strict=True):
+            cv2.LUT(frame, table, values)
+        return result[:, :, ::-1] if p.mirror else result
+
     def reference(self, x: Array, p: Any) -> Array:
         """Crop the window, and compute the formula."""
+        part = self._window(x, p)
+        return self._normalized(part[:, :, ::-1] if p.mirror else part, p)
+
+    def _window(self, x: Array, p: Any) -> Array:
+        """Return the pixels of the window, not mirrored."""
         window = self.window_of(p, *x.shape[1:3])
         left, top = window.matrix[:2, 2].astype(int)
-        part = x[:, top : top + window.height, left : left + window.width]
-        part = part[:, :, ::-1] if p.mirror else part
-        own = slice(0, x.shape[3] if x.shape[3] <= _OWN else 1)
-        return (part - p.means[own]) * p.gains[own] + np.float32(self.shift)
+        return x[:, top : top + window.height, left : left + window.width]
+
+    def _normalized(self, x: Array, p: Any) -> Array:
+        """Return the formula of values whose last axis is the channels."""
+        own = slice(0, x.shape[-1] if x.shape[-1] <= _OWN else 1)
+        return (x - p.means[own]) * p.gains[own] + np.float32(self.shift)

@@ -15,9 +15,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ...array import FloatArray
+from ...array import FloatArray, scaled_values
 from ...errors import ParameterError, UnreadableSourceError
-from ...sequence import scaled_values
 from ..info import VolumeInfo
 from ..regrid import grid_of, resampled_window
 from ..source import AnyArray, Box, Source, VolumeSource, open_source
