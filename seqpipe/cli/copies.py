@@ -100,7 +100,7 @@ def _label(listing: Listing, entry: Entry) -> str | None:
     return None if entry.label is None or entry.label == "" else str(entry.label)
 
 
-def frames_of(index: PacketIndex, part: Range | None) -> range:
+def _frames_of(index: PacketIndex, part: Range | None) -> range:
     """Return the frames of a range."""
     span = (part or Range()).of(len(index), index.timestamps)
     return range(span.first, span.end)
@@ -163,7 +163,7 @@ class CopyRun:
             index = open_index(source, cache_dir=self._cache_dir)
             with output_errors(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                frames = frames_of(index, job.entry.part)
+                frames = _frames_of(index, job.entry.part)
                 copied = transcode(source, index, target, self._settings, frames=frames)
         except SeqpipeError as error:
             error.source = error.source or job.entry.name
@@ -258,7 +258,7 @@ def estimate(jobs: Seq[CopyJob], settings: CopySettings, cache_dir: str | None) 
     found = list[Mapping[str, float]]()
     with tempfile.TemporaryDirectory() as folder:
         for job, source, index in _sampled(jobs, _SAMPLES, cache_dir):
-            wanted, table = frames_of(index, job.entry.part), index.packets
+            wanted, table = _frames_of(index, job.entry.part), index.packets
             middle = wanted[max(0, (len(wanted) - _SAMPLE_FRAMES) // 2) :][:_SAMPLE_FRAMES]
             target, began = Path(folder) / f"{len(found)}.mp4", time.process_time()
             made = transcode(source, index, target, settings, frames=middle)
