@@ -22,6 +22,8 @@ from .frame_values import ComputedValues
 __all__ = [
     "CONTENT",
     "CONTENT_OUTPUT",
+    "NEIGHBORS",
+    "SHORTEST_SCENE",
     "ContentArray",
     "ContentMeter",
     "FrameContent",
@@ -44,6 +46,10 @@ the first frame and next to lost ones. ``dark``: share of pixels whose luma is b
 """
 CONTENT_OUTPUT: Final = OutputSpec(max_side=256)
 """Color and size of the frames whose values are computed."""
+NEIGHBORS: Final = 2
+"""Frames on each side that a change is compared with."""
+SHORTEST_SCENE: Final = 15
+"""Least number of frames of a scene that others follow."""
 _DARK: Final = 26  # a tenth of 255
 _LEAST_AVERAGE: Final = 1e-5
 
@@ -123,8 +129,8 @@ def scene_starts(
     *,
     threshold: float = 3.0,
     least_change: float = 15.0,
-    window: int = 2,
-    shortest: int = 15,
+    window: int = NEIGHBORS,
+    shortest: int = SHORTEST_SCENE,
 ) -> IntArray:
     """Return the frames with which scenes begin, 0 among them, by the adaptive rule of PySceneDetect.
 

@@ -17,7 +17,14 @@ from typing import Final
 from ...core.interrupts import cleanup_on_exit
 from ...core.workers import OPENCV
 from ...errors import SeqpipeError
-from ...readers.frame_content import CONTENT_OUTPUT, ContentMeter, FrameContent, scene_starts
+from ...readers.frame_content import (
+    CONTENT_OUTPUT,
+    NEIGHBORS,
+    SHORTEST_SCENE,
+    ContentMeter,
+    FrameContent,
+    scene_starts,
+)
 from ...sequence import Sequence
 from ...video.encode.sound import CopiedSound
 from ...video.encode.write import format_of
@@ -34,8 +41,6 @@ from ..source_plan import SourcePlan, make_plan
 __all__ = ["SceneDrafts", "scene_drafts"]
 
 _FOREVER: Final = (float("inf"), float("inf"))
-_DELAY: Final = 2
-_SHORTEST: Final = 15
 
 
 @dataclass(eq=False)
@@ -171,14 +176,14 @@ class _SceneWriter:
             self._meter.add(frame.number, small.pixels(frame.number, frame.surface))
             self.count += 1
             waiting.append((frame.number, shown.sequence(frame.number, frame.seconds, frame.surface)))
-            if len(waiting) > _DELAY:
+            if len(waiting) > NEIGHBORS:
                 number, pixels = waiting.popleft()
-                begins = number - last >= _SHORTEST and self._is_sudden(number)
+                begins = number - last >= SHORTEST_SCENE and self._is_sudden(number)
                 last = number if begins else last
                 yield number, begins, pixels
         yield from ((number, False, pixels) for number, pixels in waiting)
 
     def _is_sudden(self, number: int) -> bool:
         """Return whether a frame differs from the one before much more than its neighbors do."""
-        around = self.values["change"][number - _DELAY - 1 : number + _DELAY + 1]
-        return _DELAY + 1 in scene_starts(around, shortest=1)
+        around = self.values["change"][number - NEIGHBORS - 1 : number + NEIGHBORS + 1]
+        return NEIGHBORS + 1 in scene_starts(around, shortest=1)
