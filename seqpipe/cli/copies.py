@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -264,7 +265,7 @@ def estimate(jobs: Seq[CopyJob], settings: CopySettings, cache_dir: str | None) 
             made = transcode(source, index, target, settings, frames=middle)
             spent_s = time.process_time() - began
             copy = open_index(open_source(str(target)), cache_dir=folder, whole=True)
-            size = {"short_side": settings.short_side, "cache_dir": cache_dir}
+            read_ms = partial(_read_ms, short_side=settings.short_side, cache_dir=cache_dir)
             found.append(
                 {
                     "frames": len(wanted),
@@ -273,8 +274,8 @@ def estimate(jobs: Seq[CopyJob], settings: CopySettings, cache_dir: str | None) 
                     "copy_s": spent_s / made.frames * len(wanted),
                     "decoded_per_frame_before": decoded_per_frame(index, *_CLIP),
                     "decoded_per_frame_after": decoded_per_frame(copy, *_CLIP),
-                    "read_ms_before": _read_ms(job.entry.name, middle, **size),
-                    "read_ms_after": _read_ms(str(target), range(made.frames), **size),
+                    "read_ms_before": read_ms(job.entry.name, middle),
+                    "read_ms_after": read_ms(str(target), range(made.frames)),
                 }
             )
     scale, count = len(jobs) / max(1, len(found)), max(1, len(found))

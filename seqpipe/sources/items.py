@@ -85,7 +85,7 @@ class ItemSource:
         if pool is not self.pool.get():  # closed, or a forked process
             indices, futures, _ = self.begin(ReadPlan(0, np.array(indices, np.int64)))
         return ReadResult(
-            tuple(self._outcome(index, one) for index, one in zip(indices, futures, strict=True))
+            tuple(self._outcome(index, future) for index, future in zip(indices, futures, strict=True))
         )
 
     def _outcome(self, index: int, future: Future[Any]) -> SampleOutcome:

@@ -46,6 +46,7 @@ _PARTS = {
     "aiohttp": ("http:// and https:// addresses", "http"),
     "pyarrow": ("Parquet files", "parquet"),
     "ray": ("data sets on a Ray cluster", "ray"),
+    "PIL": ("animated WebP", "webp"),
     "pydicom": ("DICOM series", "dicom"),
     "highdicom": ("writing DICOM segmentations", "highdicom"),
     "nibabel": ("MINC, AFNI, PAR/REC and ECAT volumes, and images of nibabel", "nibabel"),

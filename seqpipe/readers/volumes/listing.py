@@ -247,7 +247,8 @@ def _of_folder(root: str) -> list[Case]:
             "there is no volume in this folder",
             source=str(Path(root) / images),
             allowed=f"files that end in {_SHOWN_ENDINGS}",
-            advice="If the volumes have other extensions, list them with files=[…]",
+            advice="List volumes with other extensions with files=[…], and series of DICOM files by "
+            "seqpipe.readers.published_volumes.dicom(folder)",
         )
     if not labels:
         return [

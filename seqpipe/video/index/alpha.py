@@ -12,16 +12,20 @@ from typing import Final
 import av.error
 import numpy as np
 
-from ...errors import SourceError
+from ...errors import ParameterError, SourceError
 from ..bitstream.kind import classifier
 from ..packet_index import PacketIndex
 from ..probe.probe import open_container, unreadable, video_stream
 from ..probe.recognize import parsing
 from ..source.source import Source
 
-__all__ = ["with_alpha"]
+__all__ = ["ALPHA_CODECS", "with_alpha"]
 
-_CODECS: Final = ("vp8", "vp9")
+ALPHA_CODECS: Final = ("vp8", "vp9")
+"""Codecs whose alpha is stored beside the packets."""
+
+_AVIF_ALPHA: Final = b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha"
+_AVIF_HEAD_BYTES: Final = 1 << 16
 _ADDITION: Final = "matroska_block_additional"
 _ID_BYTES, _ALPHA_ID = 8, 1
 _MOST_BEFORE: Final = 64
@@ -38,9 +42,17 @@ def with_alpha(source: Source, index: PacketIndex) -> PacketIndex:
         index: its index, for which every packet was read.
 
     Raises:
+        ParameterError: the file is an AVIF with alpha.
         SourceError: the alpha of a packet is missing.
     """
-    if index.info.codec not in _CODECS or "matroska" not in index.info.container:
+    if index.info.codec == "av1" and _AVIF_ALPHA in source.read([(0, _AVIF_HEAD_BYTES)])[0]:
+        raise ParameterError(
+            "the alpha of AVIF, which is a stream of its own, is not read",
+            source=source.name,
+            allowed="color='RGB', 'BGR', 'GRAY' or 'YCbCr'",
+            advice="Convert it with Pillow to an animated WebP or an APNG",
+        )
+    if index.info.codec not in ALPHA_CODECS or "matroska" not in index.info.container:
         return index
     offsets, sizes, keys = list[int](), list[int](), list[bool]()
     alpha_classifier = classifier(index.info.codec, b"")

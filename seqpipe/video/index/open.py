@@ -188,6 +188,10 @@ def _registered(
 
 
 def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
+    if source.stills is not None:
+        from .build import index_of_stills
+
+        return index_of_stills(source)
     # The tables of a given stream are not read: only the demuxer knows the numbers of streams.
     if source.stream is not None:
         return None
@@ -199,7 +203,7 @@ def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
 
 
 def _build(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:
-    if not (whole or verified or index is not None):
+    if index is None and (source.stills is not None or not (whole or verified)):
         index = _by_tables(source)
     if index is None or ((whole or verified) and not index.packets.whole):
         from ..tables.gate import note_pass

@@ -18,6 +18,8 @@ from .dicom_series import DicomSlice
 __all__ = ["number", "slices_of"]
 
 _COUNT_OF_TILES: Final = (0x0019, 0x100A)
+_DIMENSIONS_OF_PLACE: Final = (0x00200032, 0x00209056, 0x00209057)
+"""Tags of the position, the stack, and the number in the stack of a frame."""
 
 
 def slices_of(source: Source, header: Any) -> Iterator[DicomSlice]:
@@ -73,6 +75,8 @@ def _frames(source: Source, header: Any) -> Iterator[DicomSlice]:
                 int(number(header, "AcquisitionNumber") or 0),
             ),
             contrast=_contrast(groups),
+            phase=_phase(groups),
+            dimension=_dimension(own, header),
         )
 
 
@@ -88,6 +92,25 @@ def _contrast(groups: Seq[Any]) -> tuple[float, ...]:
     )
     direction = _values(gradient, "DiffusionGradientOrientation", 3) or (0.0, 0.0, 0.0)
     return (time, number(diffusion, "DiffusionBValue") or 0.0, *direction)
+
+
+def _phase(groups: Seq[Any]) -> tuple[float, ...]:
+    """Return the trigger time and the reference time in ms; zeros where there are none."""
+    trigger = _first(groups[:-1], "CardiacSynchronizationSequence", ("NominalCardiacTriggerDelayTime",))
+    delay = number(trigger, "NominalCardiacTriggerDelayTime") or number(groups[-1], "TriggerTime")
+    return (delay or 0.0, number(groups[-1], "FrameReferenceTime") or 0.0)
+
+
+def _dimension(own: Any, header: Any) -> tuple[float, ...]:
+    """Return the dimension indices of a frame, without those of its place."""
+    content = _first([own], "FrameContentSequence", ("DimensionIndexValues",))
+    pointers = [one.get("DimensionIndexPointer") for one in header.get("DimensionIndexSequence") or []]
+    if content is None or not pointers:
+        return ()
+    values = np.atleast_1d(content.DimensionIndexValues).tolist()
+    return tuple(
+        value for value, tag in zip(values, pointers, strict=False) if tag not in _DIMENSIONS_OF_PLACE
+    )
 
 
 def _dose_offsets(header: Any) -> tuple[float, ...] | None:

@@ -47,6 +47,8 @@ class DicomSlice:
         number: InstanceNumber, or the index of the frame.
         group: distinguishes slices at one position: temporal position, acquisition.
         contrast: likewise, after these: echo time in ms, b-value in s/mm², and the direction of its gradient.
+        phase: likewise: trigger time and reference time in ms.
+        dimension: likewise: the file's own dimension indices, without those of the place.
         table: whether a modality table, in place of slope and intercept, gives the values.
         tile: for a slice of a mosaic, its first row and column, and the rows and columns of the whole picture.
     """
@@ -63,6 +65,8 @@ class DicomSlice:
     number: int
     group: tuple[int, ...] = ()
     contrast: tuple[float, ...] = ()
+    phase: tuple[float, ...] = ()
+    dimension: tuple[float, ...] = ()
     table: bool = False
     tile: tuple[int, int, int, int] | None = None
 
@@ -241,6 +245,8 @@ def _volumes(
         lambda s: s.group,
         lambda s: (*s.group, *s.contrast),
         lambda s: s.contrast,
+        lambda s: s.phase,
+        lambda s: s.dimension,
     )
     for key in keys:
         columns = [sorted(at_position, key=key) for at_position in by_position]
