@@ -72,6 +72,7 @@ class GaussianBlur3d(Intensity):
 
 
 def _gaussian(sigma: float) -> npt.NDArray[np.float32]:
+    """Return the weights of a Gaussian filter, which sum to 1."""
     radius = int(_REACH * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
     normalized: npt.NDArray[np.float32] = (weights / weights.sum()).astype(np.float32)

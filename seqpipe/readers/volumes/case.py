@@ -213,6 +213,7 @@ def _single(part: Sequence, what: str) -> Sequence:
 
 
 def _grid_of(part: Sequence) -> tuple[int, int, int]:
+    """Return slices, rows and columns of a part."""
     depth, height, width = part.shape[-4:-1]
     return depth, height, width
 
@@ -396,6 +397,7 @@ def _readers(case: Case, rules: VolumeRules) -> Iterator[dict[str, VolumeReader]
 
 
 def _resampled(name: str, reader: VolumeReader, rules: VolumeRules, **grid: Any) -> VolumeReader:
+    """Return a reader on another grid, by the rules of images or of labels."""
     is_label = name in rules.labels
     return reader.resample(
         interp="vote" if is_label else rules.prepare.interp,
@@ -406,6 +408,7 @@ def _resampled(name: str, reader: VolumeReader, rules: VolumeRules, **grid: Any)
 
 
 def _different_grids(case: Case, first: str, other: str, one: VolumeInfo, two: VolumeInfo) -> SourceError:
+    """Return the error for two parts on different grids."""
     return UnreadableSourceError(
         f"{first} and {other} are on different grids: {one.where()}; {two.where()}",
         source=str(case.parts[other]),
@@ -455,6 +458,7 @@ def _rounding_note(part: Sequence, data: AnyArray, rounded: AnyArray) -> str:
 
 
 def _cast(data: Any, dtype: str) -> Any:
+    """Return values in a dtype; integers are rounded and saturate."""
     kind = np.dtype(dtype)
     if kind.kind == "i" and data.dtype != kind:
         limits = np.iinfo(kind)
