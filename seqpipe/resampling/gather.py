@@ -135,7 +135,7 @@ class BatchMemory:
         return _empty_like(volume, size) if result is None else result
 
     def _results(self, volume: Array, size: Extent) -> Iterator[Array]:
-        """Return an empty array for the results."""
+        """Return empty arrays ``DHWC`` for the results, in one array in memory."""
         xp, channels = namespace(volume), volume.shape[3]
         if _is_planar(volume):
             planes = xp.empty((self._samples, channels, *size), volume.dtype)

@@ -371,12 +371,12 @@ def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
 
 
 def _finite(x: Array) -> Array:
-    """Return whether every value is finite."""
+    """Return the values that are finite."""
     return x[namespace(x).isfinite(x)]
 
 
 def _plain(value: Any, size: int) -> Any:
-    """Return a value as a plain number, or as a tuple of them."""
+    """Return a value as float32: a number, or an array if the parameter has several."""
     return np.asarray(value, np.float32) if size else np.float32(value)
 
 

@@ -66,7 +66,7 @@ def count_nonfinite(state: SampleState) -> None:
 
 
 def _count_later(name: str, values: Array) -> None:
-    """Count the values of a part that are not finite, after the batch."""
+    """Count the values on a GPU that are not finite; the count is looked at once it is there."""
     xp = namespace(values)
     count = values.size - xp.count_nonzero(xp.isfinite(values))
     memory = xp.cuda.alloc_pinned_memory(count.nbytes)

@@ -163,7 +163,7 @@ def _view(array: Array, layout: str) -> Array:
 
 
 def _of_layout(values: Array, layout: str, frames: int) -> Array:
-    """Return values ``FDHWC`` in a layout."""
+    """Return values ``DHWC`` in a layout; ``frames`` volumes of a series are in C."""
     if layout == "DHW":
         return values.squeeze(3)
     if layout == "FDHWC":

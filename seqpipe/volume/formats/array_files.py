@@ -79,7 +79,7 @@ def open_hdf5(source: Source, start: Start, key: str | None = None) -> IndexedVo
 
 
 def _note(arrays: dict[str, Any], name: str, node: Any, kind: type) -> None:
-    """Add an array to those that a file holds."""
+    """Add a node to the arrays of a file, if it is an array of numbers."""
     if isinstance(node, kind) and node.shape and node.dtype.kind in "biufc":  # type: ignore[attr-defined]  # of h5py
         arrays[name] = node
 

@@ -194,7 +194,7 @@ def _caller(
     free: Callable[[int], None],
     function: Callable[..., int],
 ) -> _Decompress:
-    """Return the function that inflates with a decompressor of its own in each thread."""
+    """Return the function that inflates, with a decompressor of its own for each call."""
 
     def decompress(data: bytes, read: int, out: AnyArray, written: int) -> tuple[int, int, int]:
         used, produced = ctypes.c_size_t(), ctypes.c_size_t()

@@ -157,7 +157,7 @@ def header_of(data: bytes, source: str) -> Header:
 
 
 def _whole(value: float) -> int:
-    """Return a number of a header as an integer."""
+    """Return a number of a header as an integer; -1 where it is not finite."""
     return int(value) if np.isfinite(value) else -1
 
 

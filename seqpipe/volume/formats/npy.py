@@ -62,7 +62,7 @@ def open_npy(source: Source, start: Start) -> StoredVolume:
 def _described(
     shape: tuple[int, ...], fortran: bool, dtype: np.dtype[Any], source: str, form: str
 ) -> tuple[VolumeInfo, Storage]:
-    """Return the facts of an array."""
+    """Return the facts of an array, and how it is stored."""
     letters = npy_letters(checked_shape(shape, source), source)
     if fortran:
         shape, letters = shape[::-1], letters[::-1]

@@ -182,7 +182,7 @@ def _of_masks(
     open_volume: Callable[[Any], VolumeSource],
     threshold: float,
 ) -> Structures:
-    """Return the structures of a file each."""
+    """Return the structures of files with one structure each."""
     reads: dict[str, _Read] = {}
     sources: list[Source] = []
     grid = like
