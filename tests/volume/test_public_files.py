@@ -56,8 +56,10 @@ def test_the_medium_has_the_series_of_its_dicomdir():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         wanted = {}
-        for record in FileSet(directory):
+        medium = FileSet(directory)
+        for record in medium:
             wanted.setdefault(record.SeriesInstanceUID, set()).add(record.path)
+        medium._stage["t"].cleanup()  # else it warns at the end
     found = list_series(str(directory))
     assert {series.uid: set(series.files) for series in found} == wanted
     assert {series.uid for series in list_series(str(FOLDER / "dicomdirtests"))} >= set(wanted)
