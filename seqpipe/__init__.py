@@ -214,8 +214,8 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
 
     Args:
         source: a path, an fsspec URL such as ``s3://bucket/clip.mp4``, the bytes of a file, or a file object; for
-            volumes also a folder (a DICOM series, a Zarr array, images), a DICOMDIR, or a list of files; ``folder::UID``
-            is a folder with the ``series``, ``file.h5::/path`` a file with the ``key``.
+            volumes also a folder (a DICOM series, a Zarr array, images), a DICOMDIR, or a list of files;
+            ``folder::UID`` is a folder with the ``series``, ``file.h5::/path`` a file with the ``key``.
         device: device of the result: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first usable GPU, else
             the CPU.
         decode: for videos: decode backend for a GPU: ``"auto"`` (NVDEC, and the CPU for streams that NVDEC does not
