@@ -223,12 +223,12 @@ def _chosen(pieces: list[ElementTree.Element], key: str | None, source: str) -> 
         for element in group.iter("DataArray")
     ]
     if key is not None:
-        every = [one for one in every if one[0] == key]
+        every = [entry for entry in every if entry[0] == key]
     if not every:
         raise UnreadableSourceError(
             "there is no array of voxels" if key is None else f"there is no array {key!r}", source=source
         )
-    active = [one for one in every if one[0] == one[2]]
+    active = [entry for entry in every if entry[0] == entry[2]]
     return (active or every)[0][:2]
 
 
