@@ -6,6 +6,7 @@ in a hidden folder until the plan, which follows from the values that the pass h
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -51,11 +52,13 @@ class SceneDrafts:
         request: the checked options.
         folder: hidden folder for what is written.
         threads: number of decoding threads for a video.
+        stop: ends what is being written.
     """
 
     request: ExportRequest
     folder: Path
     threads: int
+    stop: threading.Event = field(default_factory=threading.Event, init=False)
     _count: int = field(default=0, init=False)
 
     def plan(self, item: InputFile, index: PacketIndex) -> SourcePlan:
@@ -65,7 +68,7 @@ class SceneDrafts:
         if index.cut or not self._takes_sound(item, index) or not content.lacks(item.path):
             return make_plan(item, index, self.request)
         self._count += 1
-        writer = _SceneWriter(item, index, self.request, self.folder / f"{self._count:06d}", self.threads)
+        writer = _SceneWriter(item, index, self, self.folder / f"{self._count:06d}")
         try:
             OPENCV.single_threaded(writer.write)
         except SeqpipeError:  # the pass of the plan meets the error, and names what is lost
@@ -106,6 +109,10 @@ def scene_drafts(request: ExportRequest, threads: int) -> Iterator[SceneDrafts |
         yield SceneDrafts(request, Path(name), threads)
 
 
+class _StoppedError(Exception):
+    """The export has been interrupted."""
+
+
 class _SceneWriter:
     """Writes the scenes of one video while it is decoded for the first time.
 
@@ -116,11 +123,9 @@ class _SceneWriter:
         count: number of frames.
     """
 
-    def __init__(
-        self, item: InputFile, index: PacketIndex, request: ExportRequest, folder: Path, threads: int
-    ) -> None:
-        self._path, self._index, self._request = item.path, index, request
-        self._folder, self._threads = folder, threads
+    def __init__(self, item: InputFile, index: PacketIndex, drafts: SceneDrafts, folder: Path) -> None:
+        self._path, self._index, self._request = item.path, index, drafts.request
+        self._folder, self._threads, self._stop = folder, drafts.threads, drafts.stop
         self._meter = ContentMeter(len(index))
         self._next: tuple[int, bool, Sequence] | None = None
         self.values = self._meter.values
@@ -173,6 +178,8 @@ class _SceneWriter:
         small, shown = (FramePainter(stream.info, out) for out in (CONTENT_OUTPUT, self._request.output))
         waiting, last = deque[tuple[int, Sequence]](), 0
         for frame in stream.frames():
+            if self._stop.is_set():
+                raise _StoppedError
             self._meter.add(frame.number, small.pixels(frame.number, frame.surface))
             self.count += 1
             waiting.append((frame.number, shown.sequence(frame.number, frame.seconds, frame.surface)))
