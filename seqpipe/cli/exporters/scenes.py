@@ -17,7 +17,7 @@ from typing import Final
 
 from ...core.interrupts import cleanup_on_exit
 from ...core.workers import OPENCV
-from ...errors import SeqpipeError
+from ...errors import OutputError, SeqpipeError
 from ...readers.frame_content import (
     CONTENT_OUTPUT,
     NEIGHBORS,
@@ -71,13 +71,16 @@ class SceneDrafts:
         writer = _SceneWriter(item, index, self, self.folder / f"{self._count:06d}")
         try:
             OPENCV.single_threaded(writer.write)
+        except OutputError:  # scenes that are complete stay; the export meets the error at the next one
+            pass
         except SeqpipeError:  # the pass of the plan meets the error, and names what is lost
             return make_plan(item, index, self.request)
-        if writer.count != len(index):
-            return make_plan(item, index, self.request)
-        content.keep(item.path, writer.values)
+        complete = writer.count == len(index)
+        if complete:
+            content.keep(item.path, writer.values)
         plan = make_plan(item, index, self.request)
-        same = plan.frames[:, 0].tolist() == writer.starts
+        starts, written = plan.frames[:, 0].tolist(), writer.starts
+        same = starts == written if complete else starts[: len(written)] == written
         return replace(plan, drafts=writer.drafts) if same else plan
 
     def _takes_sound(self, item: InputFile, index: PacketIndex) -> bool:
