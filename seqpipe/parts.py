@@ -56,8 +56,7 @@ _LABEL_NAMES: Final = frozenset(
 )
 _INTEGER: Final = re.compile("bool|u?int|[<>|=]?[iub][1248]")
 
-_INTERPS: Final = get_args(LabelInterpolation)
-_INTERP: Final = choice("interp", "Interpolation of labels", _INTERPS)
+_INTERP: Final = choice("interp", "Interpolation of labels", get_args(LabelInterpolation))
 _UNIT: Final = choice("unit", "Unit of coordinates", get_args(Unit))
 
 
@@ -113,7 +112,7 @@ class Labels(Part):
     interp: LabelInterpolation = "vote"
 
     def __post_init__(self) -> None:
-        if self.interp not in _INTERPS:
+        if self.interp not in _INTERP.choices:
             _INTERP.check(self.interp)
         if isinstance(self.data, (Sequence, Batch)):
             object.__setattr__(self, "data", self.data.of_kind("labels"))

@@ -41,8 +41,7 @@ _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
 _LABEL: Final = Param(name="label", doc="Class number, -1 for none", lo=-1)
 _VIEWER: Final = choice("viewer", "What renders a value", get_args(ViewerName))
-_KINDS: Final = get_args(SequenceKind)
-_KIND: Final = choice("kind", "What the values of a sequence are", _KINDS)
+_KIND: Final = choice("kind", "What the values of a sequence are", get_args(SequenceKind))
 _INDEX: Final = Param(name="index", doc="Index of a sample in its dataset, -1 for none", lo=-1)
 
 
@@ -190,7 +189,7 @@ class Sequence(_Exports):
         if self.scale is not None:
             slope, intercept = _frozen(self.scale, np.float64, (2,), "scale")
             object.__setattr__(self, "scale", (float(slope), float(intercept)))
-        if self.kind not in _KINDS:  # a declared parameter takes ten times as long to check
+        if self.kind not in _KIND.choices:  # a declared parameter takes ten times as long to check
             _KIND.check(self.kind)
 
     @property
@@ -454,11 +453,9 @@ class Batch(_Exports):
     def of_kind(self, kind: SequenceKind) -> Batch:
         """Return the batch with its sequences as images or as labels; see :attr:`Sequence.kind`."""
         same = kind == self.kind
-        return (
-            self
-            if same
-            else replace(self, sequences=tuple(sequence.of_kind(kind) for sequence in self.sequences))
-        )
+        if same:
+            return self
+        return replace(self, sequences=tuple(sequence.of_kind(kind) for sequence in self.sequences))
 
     @property
     def layout(self) -> str:

@@ -76,15 +76,11 @@ class Arrays(Declaration, register=False):
         """
         if isinstance(value, (Sequence, Batch)):
             if layout not in (None, value.layout):
-                raise ParameterError(
-                    f"layout={layout!r} of what has the layout {value.layout}", source=self.name
-                )
+                raise self.refusal(f"layout={layout!r} of what has the layout {value.layout}")
             return ArrayOperand(value, value.data, value.layout, int(isinstance(value, Batch)))
         array = as_array(self, value)
         if array.dtype.name not in self.traits.dtypes or not array.dtype.isnative:
-            raise ParameterError(
-                f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.traits.dtypes)
-            )
+            raise self.refusal(f"values of type {array.dtype}", allowed=", ".join(self.traits.dtypes))
         with error_source(self):
             letters = "" if layout is None else check_layout(layout, array.ndim)
         return ArrayOperand(value, array, letters, int(letters.startswith("N")))
@@ -107,9 +103,8 @@ class Arrays(Declaration, register=False):
         if names is not None:
             letters = operand.names if "D" in names else operand.names.replace("D", "F")
             if not letters or any(name not in letters for name in names):
-                raise ParameterError(
+                raise self.refusal(
                     f"axis_names={names!r} of an array of layout {operand.names or 'unknown'}",
-                    source=self.name,
                     allowed="letters of the layout",
                     advice="" if operand.letters else "Pass the layout of arrays",
                 )
@@ -128,9 +123,8 @@ class Arrays(Declaration, register=False):
             ParameterError: a sequence cannot have them.
         """
         if letters not in LAYOUTS or letters[0] == "N":
-            raise ParameterError(
+            raise self.refusal(
                 f"a sequence of layout {source.layout} would have the layout {letters or 'unknown'}",
-                source=self.name,
                 allowed=", ".join(known for known in LAYOUTS if known[0] != "N"),
                 advice="Pass the array of the sequence",
             )
@@ -139,9 +133,8 @@ class Arrays(Declaration, register=False):
         for name in ("frames", "timestamps"):
             clock = known.get(name, getattr(source, name))
             if clock is not None and len(clock) != count:
-                raise ParameterError(
+                raise self.refusal(
                     f"{len(clock)} {name} for {count} frames",
-                    source=self.name,
                     advice="Pass the array of the sequence, or a sequence without them",
                 )
         return replace(source, data=data, layout=letters, **known)
@@ -150,7 +143,7 @@ class Arrays(Declaration, register=False):
 def check_letter(op: Arrays, axis_name: str | None) -> None:
     """Check that the name of an axis is one letter."""
     if axis_name is not None and len(axis_name) != 1:
-        raise ParameterError(f"axis_name={axis_name!r} is not valid", source=op.name, allowed="one letter")
+        raise op.refusal(f"axis_name={axis_name!r} is not valid", allowed="one letter")
 
 
 class OnAxes(Arrays, register=False):
@@ -181,10 +174,8 @@ class AddsAxis(Arrays, register=False):
         """
         count = int(operand.array.ndim) - operand.first + 1
         if not -count <= axis < count:
-            raise ParameterError(
-                f"axis={axis} of a result with {count} axes",
-                source=self.name,
-                allowed=f"{-count} to {count - 1}",
+            raise self.refusal(
+                f"axis={axis} of a result with {count} axes", allowed=f"{-count} to {count - 1}"
             )
         position, letters = operand.first + axis % count, operand.letters
         known = letters and self.axis_name
@@ -250,9 +241,8 @@ class Shaping(Arrays, register=False):
             if mask is not None and [
                 n for c, n in zip(letters, array.shape, strict=True) if c != "C"
             ] != list(mask.shape):
-                raise ParameterError(
+                raise self.refusal(
                     f"a mask of shape {mask.shape} for values of shape {tuple(array.shape)}",
-                    source=self.name,
                     advice="Pass the batch without its mask",
                 )
             return replace(value, sequences=parts, stacked=array)
@@ -267,10 +257,8 @@ def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes")
     """Return axes as numbers from 0, where some count backwards."""
     for axis in axes:
         if not -count <= axis < count:
-            raise ParameterError(
-                f"{what} has {axis}, of {count} axes",
-                source=op.name,
-                allowed=f"{-count} to {count - 1}" if count else "none",
+            raise op.refusal(
+                f"{what} has {axis}, of {count} axes", allowed=f"{-count} to {count - 1}" if count else "none"
             )
     result = tuple(axis % count for axis in axes)
     if len(set(result)) < len(result):
@@ -279,4 +267,4 @@ def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes")
 
 
 def _repeated(op: Declaration, what: str, axes: Any) -> ParameterError:
-    return ParameterError(f"{what}={axes!r} has an axis twice", source=op.name, allowed="each once")
+    return op.refusal(f"{what}={axes!r} has an axis twice", allowed="each once")

@@ -11,7 +11,6 @@ import numpy as np
 
 from ...array import Array, address_of, device_of, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
 from ..call.inputs import like_library
@@ -103,9 +102,8 @@ class _Joining(Arrays, register=False):
             next((k for k in (Batch, Sequence) if isinstance(value, k)), np.ndarray) for value in parts_given
         }
         if len(kinds) != 1:
-            raise ParameterError(
+            raise self.refusal(
                 f"{len(parts_given)} arrays, of {len(kinds)} kinds",
-                source=self.name,
                 allowed="one or more; arrays, Sequences or Batches",
             )
         if kinds == {Batch}:
@@ -120,15 +118,12 @@ class _Joining(Arrays, register=False):
 
     def _batches(self, batches: Seq[Batch]) -> Batch:
         if len({len(batch) for batch in batches}) > 1:
-            raise ParameterError(
-                f"batches of {[len(batch) for batch in batches]} samples",
-                source=self.name,
-                allowed="as many in each",
+            raise self.refusal(
+                f"batches of {[len(batch) for batch in batches]} samples", allowed="as many in each"
             )
         if any(batch.mask is not None for batch in batches):
-            raise ParameterError(
+            raise self.refusal(
                 "batches with masks",
-                source=self.name,
                 allowed="batches without",
                 advice="Remove them by dataclasses.replace(batch, mask=None), and combine the masks separately",
             )
@@ -143,10 +138,8 @@ class _Joining(Arrays, register=False):
             ("numbers of axes", {str(part.array.ndim) for part in parts}),
         ):
             if len(values) > 1:
-                raise ParameterError(
-                    f"arrays of different {what}, {', '.join(sorted(values))}",
-                    source=self.name,
-                    allowed="one for all",
+                raise self.refusal(
+                    f"arrays of different {what}, {', '.join(sorted(values))}", allowed="one for all"
                 )
 
     def _sequences(self, sequences: Seq[Sequence], array: Array, letters: str, axis: int) -> Any:
@@ -175,10 +168,8 @@ class _Joining(Arrays, register=False):
                 or not np.allclose(volume.affine, first @ step, atol=1e-4)
             ):
                 what = "start where the one before them ends" if along in VOXEL else "have one position"
-                raise ParameterError(
-                    f"volumes that do not {what}, along {along}",
-                    source=self.name,
-                    advice="Pass them without their affines",
+                raise self.refusal(
+                    f"volumes that do not {what}, along {along}", advice="Pass them without their affines"
                 )
             offset += (
                 volume.data.shape[axis] if volume.data.ndim > axis and volume.layout[axis] == along else 1
@@ -199,10 +190,8 @@ class Stack(AddsAxis, _Joining):
         """Stack the arrays along the new axis."""
         shapes = {tuple(part.array.shape) for part in parts}
         if len(shapes) > 1:
-            raise ParameterError(
-                f"arrays of different shapes, {', '.join(map(str, sorted(shapes)))}",
-                source=self.name,
-                allowed="one for all",
+            raise self.refusal(
+                f"arrays of different shapes, {', '.join(map(str, sorted(shapes)))}", allowed="one for all"
             )
         axis, letters = self.new_axis(parts[0], self.axis)
         (shape,) = shapes
@@ -238,9 +227,8 @@ class Cat(_Joining):
         (axis,) = self.axes_of(parts[0], (self.axis or 0,), self.axis_name, "axis")
         shapes = [tuple(part.array.shape) for part in parts]
         if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) > 1:
-            raise ParameterError(
+            raise self.refusal(
                 f"arrays of shapes {', '.join(map(str, shapes))}",
-                source=self.name,
                 allowed=f"one extent for all but axis {axis}",
             )
         extent = sum(shape[axis] for shape in shapes)

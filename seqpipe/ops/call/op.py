@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError, ResultSizesError
+from ...errors import ResultSizesError
 from ...parts import Part, is_labels
 from ...sequence import Batch, Sequence
 from ..core.blocks import Block, constant_of, resolve
@@ -285,7 +285,7 @@ def _batch(
 ) -> Batch:
     if batch.stacked is None:
         if layout not in (None, batch.layout):
-            raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
+            raise op.refusal(f"layout={layout!r} of a batch of layout {batch.layout}")
         call = BoundCall.of(op, batch.sequences, None, epoch, index)
         results = call.results(backend, device, allow_view=allow_view)
         fresh = Batch.of(call.wrap_results(results))  # stacked, if the results have one shape
@@ -301,7 +301,7 @@ def _batch(
 
 def _check_takes(op: Declaration) -> None:
     if op.traits.takes != "images":
-        raise ParameterError(f"an operator on {op.traits.takes}", source=op.name, advice="Call it by itself")
+        raise op.refusal(f"an operator on {op.traits.takes}", advice="Call it by itself")
 
 
 def _check_alike(op: Declaration, parts: Seq[CallInput]) -> None:
@@ -310,10 +310,8 @@ def _check_alike(op: Declaration, parts: Seq[CallInput]) -> None:
         ("devices", {device_of(part.array) for part in parts}),
     ):
         if len(values) > 1:
-            raise ParameterError(
-                f"arrays of different {what}, {', '.join(sorted(values))}",
-                source=op.name,
-                allowed="one for all",
+            raise op.refusal(
+                f"arrays of different {what}, {', '.join(sorted(values))}", allowed="one for all"
             )
 
 

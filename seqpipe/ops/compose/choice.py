@@ -77,10 +77,8 @@ class SomeOf(Member):
         seed: int = 0,
     ) -> None:
         if not isinstance(parts, (list, tuple)) or not parts:
-            raise ParameterError(
-                f"{self.name} of {parts!r}",
-                source=self.name,
-                allowed="a list of operators and chains, one or more",
+            raise self.refusal(
+                f"{self.name} of {parts!r}", allowed="a list of operators and chains, one or more"
             )
         try:
             ends = n if isinstance(n, tuple) and len(n) == 2 else (n, n)
@@ -101,30 +99,26 @@ class SomeOf(Member):
 
     def _check(self, lines: Seq[Any], least: int, most: int, weights: Seq[float] | None) -> None:
         if not least <= most <= len(lines):
-            raise ParameterError(
+            raise self.refusal(
                 f"n={least if least == most else (least, most)} of {len(lines)} parts",
-                source=self.name,
                 allowed=f"numbers from 0 to {len(lines)}, the lesser first",
             )
         if weights is not None and (
             len(weights) != len(lines) or sum(weight > 0 for weight in weights) < max(most, 1)
         ):
-            raise ParameterError(
+            raise self.refusal(
                 f"weights={list(weights)!r} for {len(lines)} parts",
-                source=self.name,
                 allowed=f"{len(lines)} numbers, of which {max(most, 1)} or more are above 0",
             )
         for op in (op for line in lines if line is not None for op in line.operators):
             if op.traits.takes == "batches":
-                raise ParameterError(
+                raise self.refusal(
                     f"{op.name} mixes the samples of a batch, and a choice is made for each sample",
-                    source=self.name,
                     advice=f"Put it into the chain next to {self.name}; it has its own p",
                 )
             if not isinstance(op, (Op, Volumetric, SomeOf)):
-                raise ParameterError(
+                raise self.refusal(
                     f"{op.name} may change the axes of samples, which are equal for all samples of a batch",
-                    source=self.name,
                     allowed="operators on images and volumes",
                     advice=f"Put it into the chain next to {self.name}",
                 )
@@ -192,9 +186,8 @@ class SomeOf(Member):
         result = {layout if part is None else part.result_layout(layout) for part in self.parts}
         result |= {layout} if self.p < 1 or self.n[0] == 0 else set()
         if len(result) > 1:
-            raise ParameterError(
+            raise self.refusal(
                 f"parts return the layouts {', '.join(sorted(result))}",
-                source=self.name,
                 allowed="one layout",
                 advice="Put operators that change the layout after the choice",
             )
@@ -213,9 +206,8 @@ class SomeOf(Member):
         for what in ("layout", "dtype"):
             several = {value for result_type in result if (value := getattr(result_type, what)) is not None}
             if len(several) > 1:
-                raise ParameterError(
+                raise self.refusal(
                     f"parts return different {what}s, {', '.join(sorted(several))}",
-                    source=self.name,
                     allowed=f"one {what} for all",
                     advice="Put the operator that changes it after the choice",
                 )
@@ -360,9 +352,7 @@ class Only(Member):
     def __init__(self, images: str | Seq[str], ops: Any) -> None:
         names = [images] if isinstance(images, str) else check_list("images", images, "names of images")
         if not names or not all(isinstance(name, str) for name in names):
-            raise ParameterError(
-                f"images={images!r} is not valid", source=self.name, allowed="names of images"
-            )
+            raise self.refusal(f"images={images!r} is not valid", allowed="names of images")
         chain = Chain(ops)
         self.__dict__.update(images=tuple(names), chain=chain)
         self.__dict__.update(chain=self.rebuilt(chain.operators).chain)
@@ -403,10 +393,8 @@ class Only(Member):
     def result_layout(self, layout: str) -> str:
         """See :meth:`Member.result_layout`."""
         if self.chain.result_layout(layout) != layout:
-            raise ParameterError(
-                f"{self.chain.title} changes the layout {layout}",
-                source=self.name,
-                allowed="operators that keep it",
+            raise self.refusal(
+                f"{self.chain.title} changes the layout {layout}", allowed="operators that keep it"
             )
         return layout
 

@@ -521,7 +521,7 @@ def _bind(op: Any, data: Any, options: CallOptions) -> BoundCall:
     """Bind an operator to an image."""
     if isinstance(data, (list, tuple)):
         allowed = "an array, a Sequence, or a Batch of one shape"
-        raise ParameterError("a list of images", source=op.name, allowed=allowed)
+        raise op.refusal("a list of images", allowed=allowed)
     index = data.indices if isinstance(data, Batch) and options.index is None else options.index
     return BoundCall.of(op, (data,), options.layout, options.epoch, index)
 

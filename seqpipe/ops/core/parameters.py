@@ -353,9 +353,7 @@ def at_most_one(op: Any, *names: str) -> None:
     values = {name: getattr(op, name) for name in names}
     present = [name for name, value in values.items() if value is not None and value is not False]
     if len(present) > 1:
-        raise ParameterError(
-            f"{' and '.join(present)} given", source=op.name, allowed=f"one of {', '.join(names)}"
-        )
+        raise op.refusal(f"{' and '.join(present)} given", allowed=f"one of {', '.join(names)}")
 
 
 def _frozen(value: Any) -> Any:

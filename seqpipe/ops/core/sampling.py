@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import ParameterError
 from ...random import (
     BatchGenerator,
     DivergedStreamsError,
@@ -259,9 +258,8 @@ def write_table(
             wanted = (spec.frames,) if axes == 1 else (len(specs), spec.frames)
             what = "frames" if axes == 1 else "samples and frames"
         if array.shape[:axes] != wanted:
-            raise ParameterError(
+            raise op.refusal(
                 f"{q.name} has values for {array.shape[:axes]}",
-                source=op.name,
                 allowed=f"{wanted}, the {what} given",
                 advice=_per_frame_advice(q, array.shape[:axes], spec.frames),
             )
@@ -293,9 +291,8 @@ def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
         stream_index(first + samples - 1, "index", op.name)
         return range(first, first + samples)
     if indices.shape != (samples,) or indices.dtype.kind not in "iu":
-        raise ParameterError(
+        raise op.refusal(
             f"index has the shape {indices.shape} and the type {indices.dtype}",
-            source=op.name,
             allowed=f"a whole number, or {samples} of them",
         )
     return [stream_index(number, "index", op.name) for number in indices.tolist()]

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...errors import ParameterError
 from ..core.distributions import Choice, Distribution, Number, Table, Uniform, unframed
 from ..core.nodes import DataNode
 from ..core.parameters import param
@@ -152,9 +151,8 @@ class GaussianBlur(_Gaussian):
 
     def _check(self, sizes: npt.NDArray[Any]) -> None:
         if (even := sizes[(sizes > 0) & (sizes % 2 == 0)]).size:
-            raise ParameterError(
+            raise self.refusal(
                 f"window_size={even.flat[0]:g} is not valid",
-                source=self.name,
                 allowed="odd numbers, or 0",
                 advice="Sample it by Choice([3, 5, 7])",
             )
@@ -247,7 +245,7 @@ class Laplacian(Separable):
         for name in ("window_size", "smoothing_size"):
             size = getattr(self, name)
             if size is not None and size % 2 == 0:
-                raise ParameterError(f"{name}={size} is not valid", source=self.name, allowed="odd numbers")
+                raise self.refusal(f"{name}={size} is not valid", allowed="odd numbers")
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """Derive the factor of the sum, in addition to those of all filters."""

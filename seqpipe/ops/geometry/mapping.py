@@ -250,9 +250,8 @@ class Windowed(Declaration, register=False):
         """
         rows, columns = self.crop or (height, width)
         if rows > height or columns > width:
-            raise ParameterError(
+            raise self.refusal(
                 f"crop={self.crop} of images of {height}×{width} pixels",
-                source=self.name,
                 allowed=f"up to {height} rows and {width} columns",
                 advice="Resize or pad the images first",
             )

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
-from ...errors import ParameterError
 from ..core.distributions import Distribution, Number, PerFrame, Table
 from ..core.nodes import DataNode
 from ..core.parameters import param
@@ -104,9 +103,8 @@ class Warped(OutputSize, Resampled, register=False):
         if not inverse_map:
             for frame_matrix in matrix.reshape(-1, 3, 3):
                 if not np.linalg.cond(frame_matrix) < 1e12:
-                    raise ParameterError(
+                    raise self.refusal(
                         f"matrix={frame_matrix.tolist()} has no inverse",
-                        source=self.name,
                         allowed="an invertible matrix, or inverse_map=True",
                     )
             matrix = np.asarray(np.linalg.inv(matrix), np.float64)

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from ...array import Array, namespace
 from ...core.cached import cached_property
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
 from ...random import Steps
 from ..call.backends import apply_table, cuda_device_of, run_same_shape
 from ..core.blocks import Block, constant_of, derived_values_vary, resolve, values_of_all, values_of_each
@@ -367,9 +366,7 @@ class _Suite(_Policy, register=False):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.names:
-            raise ParameterError(
-                "all steps are excluded", source=self.name, allowed=f"up to {len(NARROW) - 1} of them"
-            )
+            raise self.refusal("all steps are excluded", allowed=f"up to {len(NARROW) - 1} of them")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -416,9 +413,8 @@ class RandAugment(_Suite):
         super().__post_init__()
         most = self.num_magnitude_bins - 1
         if (greatest := _greatest(self.m)) > most:
-            raise ParameterError(
+            raise self.refusal(
                 f"m={greatest:g} is not valid",
-                source=self.name,
                 allowed=f"a whole number from 0 to {most}, less than num_magnitude_bins",
             )
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...errors import ParameterError
 from ..core.distributions import Flag
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
@@ -107,15 +106,11 @@ class CropMirrorNormalize(Windowed, Geometry):
             batch = layout[: layout.startswith("N")]
             return batch + (self.output_layout if self.output_layout == "CFHW" else f"F{self.output_layout}")
         if self.output_layout == "CFHW":
-            raise ParameterError(
-                f"output_layout='CFHW' of images of layout {layout}",
-                source=self.name,
-                allowed="'CHW', 'HWC', None",
+            raise self.refusal(
+                f"output_layout='CFHW' of images of layout {layout}", allowed="'CHW', 'HWC', None"
             )
         if self.output_layout == "CHW" and "D" in layout:
-            raise ParameterError(
-                f"output_layout='CHW' of a volume of layout {layout}", source=self.name, allowed="'HWC', None"
-            )
+            raise self.refusal(f"output_layout='CHW' of a volume of layout {layout}", allowed="'HWC', None")
         return layout.replace("CHW", "HWC").replace("HWC", self.output_layout)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
@@ -128,10 +123,8 @@ class CropMirrorNormalize(Windowed, Geometry):
             count = len(getattr(self, name))
             if count not in (1, spec.channels) or count > _OWN:
                 own = f", or {spec.channels}" if 1 < spec.channels <= _OWN else ""
-                raise ParameterError(
-                    f"{name} has {count} values, for pixels of {spec.channels}",
-                    source=self.name,
-                    allowed=f"1{own}",
+                raise self.refusal(
+                    f"{name} has {count} values, for pixels of {spec.channels}", allowed=f"1{own}"
                 )
         means, stds = (np.resize(np.asarray(values, np.float32), _OWN) for values in (self.mean, self.std))
         return {"means": means, "gains": np.float32(self.scale) / stds}

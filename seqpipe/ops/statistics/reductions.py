@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
 from ...sequence import Batch
 from ..arrays.base import ArrayOperand, OnAxes
 from ..call.backends import cuda_device_of, on_device_of
@@ -164,9 +163,7 @@ class _Reduction(OnAxes, register=False):
         operand = self.as_operand(x, layout)
         axes = self.axes_of(operand, self.axes, self.axis_names)
         if not operand.array.size:
-            raise ParameterError(
-                f"an array of shape {tuple(operand.array.shape)} holds no values", source=self.name
-            )
+            raise self.refusal(f"an array of shape {tuple(operand.array.shape)} holds no values")
         with on_device_of(operand.array):
             reduced = self.reference(
                 operand.array, SimpleNamespace(axes=axes, **self._more(operand, axes, **more))
@@ -284,9 +281,8 @@ class _Spread(_Float, register=False):
         array = np.asarray(mean) if isinstance(mean, (int, float, np.generic)) else as_array(self, mean)
         kept = tuple(1 if axis in axes else n for axis, n in enumerate(operand.array.shape))
         if array.size != 1 and tuple(array.shape) not in (kept, _left(operand, axes)):
-            raise ParameterError(
+            raise self.refusal(
                 f"a mean of shape {tuple(array.shape)}",
-                source=self.name,
                 allowed=f"a number, or the shape {_left(operand, axes)} or {kept}",
             )
         return {"mean": namespace(operand.array).asarray(array).reshape(kept if array.size != 1 else ())}

@@ -42,9 +42,8 @@ class Frames(Declaration, register=False):
         order = self.frame_order(rows, spec)
         steps = order[1:] - order[:-1]
         if steps.size and (steps[0] == 0 or (steps != steps[0]).any()):
-            raise ParameterError(
+            raise self.refusal(
                 f"slices {order.tolist()} of a volume with an affine are not evenly spaced",
-                source=self.name,
                 advice="Pass the array without its affine",
             )
         voxels = np.eye(4)
