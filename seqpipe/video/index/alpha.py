@@ -19,16 +19,22 @@ from ..probe.probe import open_container, unreadable, video_stream
 from ..probe.recognize import parsing
 from ..source.source import Source
 
-__all__ = ["ALPHA_CODECS", "with_alpha"]
+__all__ = ["ALPHA_CODECS", "may_have_alpha", "with_alpha"]
 
 ALPHA_CODECS: Final = ("vp8", "vp9")
 """Codecs whose alpha is stored beside the packets."""
 
 _AVIF_ALPHA: Final = b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha"
 _AVIF_HEAD_BYTES: Final = 1 << 16
-_ADDITION, _ID_BYTES, _ALPHA_ID = "matroska_block_additional", 8, 1
+_ADDITION: Final = "matroska_block_additional"
+_ID_BYTES, _ALPHA_ID = 8, 1
 _MOST_BEFORE: Final = 64
 """Bytes of headers between a packet and its addition, which the search for it spans."""
+
+
+def may_have_alpha(index: PacketIndex) -> bool:
+    """Return whether the codec and the container of a video may have alpha beside the packets."""
+    return index.info.codec in ALPHA_CODECS and "matroska" in index.info.container
 
 
 def with_alpha(source: Source, index: PacketIndex) -> PacketIndex:
@@ -38,7 +44,7 @@ def with_alpha(source: Source, index: PacketIndex) -> PacketIndex:
 
     Args:
         source: the video.
-        index: its index, for which every packet was read.
+        index: its index; of codecs that may have alpha, with all packets read.
 
     Raises:
         ParameterError: the file is an AVIF with alpha.
@@ -51,9 +57,11 @@ def with_alpha(source: Source, index: PacketIndex) -> PacketIndex:
             allowed="color='RGB', 'BGR', 'GRAY' or 'YCbCr'",
             advice="Convert it with Pillow to an animated WebP or an APNG",
         )
-    if index.info.codec not in ALPHA_CODECS or "matroska" not in index.info.container:
+    if not may_have_alpha(index):
         return index
-    offsets, sizes, keys = [], [], []
+    offsets: list[int] = []
+    sizes: list[int] = []
+    keys: list[bool] = []
     alpha_classifier = classifier(index.info.codec, b"")
     with parsing(source), open_container(source) as container:
         stream = video_stream(source, container, index.info.stream)
