@@ -33,7 +33,6 @@ CONTESTANTS: dict[str, tuple[Any, dict[str, Any]]] = {
     "unfused": ("none", {}),
     "unfused, no prefetch": ("none", {"prefetch": 0}),
     "fuse='surface'": ("surface", {}),
-    "fuse='planes'": ("planes", {}),
     "the reader alone, 224×224": (None, {"size": (_SIDE, _SIDE), "dtype": "float16", "layout": "FCHW"}),
 }
 

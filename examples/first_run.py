@@ -68,8 +68,8 @@ def environment(group: str | None = None) -> Path:
     print(f"# installing {', '.join(names)} into {folder}", flush=True)
     words: list[str | Path] = ["--editable", ROOT] if "base" in missing else []
     if group in missing:
+        run(*pip, "install", "--quiet", "pip>=25.1")  # the first that knows --group
         words += ["--group", f"{ROOT / 'pyproject.toml'}:{group}"]
-    run(*pip, "install", "--quiet", "pip>=25.1")  # the first that knows --group
     run(*pip, "install", "--quiet", *words)
     for part in missing:
         stamps[part].write_text(state)

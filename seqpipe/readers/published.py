@@ -210,9 +210,9 @@ def hmdb51(
     paths = sorted(Path(check_path("splits", splits)).glob(f"*{ending}"))
     if not paths:
         raise SourceNotFoundError(f"there is no file *{ending}", source=str(splits), advice="Check the path")
-    labels = LabelParser([split_file.name.removesuffix(ending) for split_file in paths])
+    labels = LabelParser([path.name.removesuffix(ending) for path in paths])
     entries: list[Entry] = []
-    files = [PublishedFile(split_file, root, missing) for split_file in paths]
+    files = [PublishedFile(path, root, missing) for path in paths]
     for file, name in zip(files, labels.classes, strict=True):
         for line, text in file.lines():
             video, _, mark = text.rpartition(" ")

@@ -6,7 +6,6 @@ A check takes a :class:`Package` and returns one line for each fault that it fou
 from __future__ import annotations
 
 import ast
-import gc
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,8 +46,15 @@ class Module:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """All nodes of the tree."""
-        return list(ast.walk(self.tree))
+        """All nodes of the tree in the order of ast.walk, which takes three times as long."""
+        found: list[ast.AST] = [self.tree]
+        for node in found:
+            for value in vars(node).values():
+                if isinstance(value, list):
+                    found += [item for item in value if isinstance(item, ast.AST)]
+                elif isinstance(value, ast.AST):
+                    found.append(value)
+        return found
 
     @cached_property
     def imported(self) -> list[tuple[int, str]]:
@@ -75,9 +81,9 @@ class Module:
         modules = {a.asname or a.name: a.name for node in imports for a in node.names}
         names = []
         for node in self.nodes if modules else ():
-            if isinstance(node, ast.Attribute):
+            if isinstance(node, ast.Attribute) and _first_name(node) in modules:
                 head, _, rest = ast.unparse(node).partition(".")
-                names += [(node.lineno, f"{modules[head]}.{rest}")] if head in modules else []
+                names.append((node.lineno, f"{modules[head]}.{rest}"))
         return names
 
     def _base(self, node: ast.ImportFrom) -> str:
@@ -93,11 +99,7 @@ class Package:
 
     def __init__(self, root: Path) -> None:
         self.name = root.name
-        gc.disable()  # which would search a million nodes again and again, all of them needed: 6 s in place of 2
-        try:
-            self.modules = [Module(root, path) for path in sorted(root.rglob("*.py"))]
-        finally:
-            gc.enable()
+        self.modules = [Module(root, path) for path in sorted(root.rglob("*.py"))]
         self.names = {module.name for module in self.modules}
         self.folders = {".".join(m.parts[:n]) for m in self.modules for n in range(len(m.parts))}
 
@@ -122,6 +124,13 @@ class Package:
 def _last_name(node: ast.expr) -> str:
     """``c`` of ``a.b.c``, or of ``c`` alone; "" for what is no name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _first_name(node: ast.expr) -> str:
+    """``a`` of ``a.b.c``; "" where it is no name."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def inside(name: str, prefix: str) -> bool:
@@ -323,9 +332,9 @@ def nothing_is_swallowed_or_unfinished(package: Package) -> list[str]:
                 faults.append(
                     f"{module.label}:{node.lineno}: NotImplementedError stands for something missing"
                 )
-        for number, line in enumerate(module.text.splitlines(), 1):
-            if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line):
-                faults.append(f"{module.label}:{number}: {line.strip()}")
+        for found in re.finditer(r"\b(TODO|FIXME|XXX|HACK)\b", module.text):
+            number = module.text.count("\n", 0, found.start())
+            faults.append(f"{module.label}:{number + 1}: {module.text.splitlines()[number].strip()}")
     return faults
 
 

@@ -34,14 +34,13 @@ class CuvidCallbacks:
 
     def __init__(self) -> None:
         self.faults: list[BaseException] = []
-        self._kept: tuple[Any, ...] = ()
+        # not on demand: of two threads that make them at once, one would keep addresses of freed functions
+        self._kept = tuple(
+            CFUNCTYPE(c_int, *kind)(partial(self._answer, name)) for name, kind in _KINDS.items()
+        )
 
     def addresses(self) -> tuple[int, ...]:
         """Where its functions are."""
-        if not self._kept:
-            self._kept = tuple(
-                CFUNCTYPE(c_int, *kind)(partial(self._answer, name)) for name, kind in _KINDS.items()
-            )
         return tuple(ctypes.cast(function, c_void_p).value or 0 for function in self._kept)
 
     def _answer(self, name: str, *arguments: Any) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -315,14 +315,12 @@ class AlphaConverter(StreamConverter):
     ) -> None:
         super().__init__(info, output)
         self._scratch = scratch or ConversionScratch()
-        whole: dict[str, Any] = {"mean": output.mean, "std": output.std}
-        colors, alpha = (
-            {name: values and values[channels] for name, values in whole.items()}
-            for channels in (slice(3), slice(3, 4))
-        )
-        self._colors = Converter(info, replace(output, color="RGB", **colors), self._scratch)
+        mean, std = (cast("tuple[float, ...] | None", values) for values in (output.mean, output.std))
+        colors = replace(output, color="RGB", mean=mean and mean[:3], std=std and std[:3])
+        self._colors = Converter(info, colors, self._scratch)
         gray = replace(info, pixel_format="gray", chroma="gray", full_range=True, matrix=UNSPECIFIED)
-        self._alpha = Converter(gray, replace(output, color="GRAY", transfer="coded", **alpha), self._scratch)
+        alpha = replace(output, color="GRAY", transfer="coded", mean=mean and mean[3:], std=std and std[3:])
+        self._alpha = Converter(gray, alpha, self._scratch)
 
     def __call__(self, surface: Surface, out: npt.NDArray[Any]) -> None:
         """Convert one surface."""

@@ -59,9 +59,7 @@ def with_alpha(source: Source, index: PacketIndex) -> PacketIndex:
         )
     if not may_have_alpha(index):
         return index
-    offsets: list[int] = []
-    sizes: list[int] = []
-    keys: list[bool] = []
+    offsets, sizes, keys = list[int](), list[int](), list[bool]()
     alpha_classifier = classifier(index.info.codec, b"")
     with parsing(source), open_container(source) as container:
         stream = video_stream(source, container, index.info.stream)
