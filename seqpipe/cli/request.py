@@ -256,19 +256,19 @@ class ExportRequest:
             and not (options.dry_run or options.resume or options.overwrite or options.contact_sheet)
             and all(device.kind == "cpu" for device in self.devices)
             and "pts_ms" not in self.pattern.fields
-            and _is_empty(self.folder)
+            and self.is_folder_empty
             and (self.manifest is None or not manifest_exists(self.manifest))
         )
 
-
-def _is_empty(folder: Path) -> bool:
-    """Return whether a folder is empty, or not there."""
-    try:
-        return not os.listdir(folder)  # noqa: PTH208  one call, whatever it holds
-    except FileNotFoundError:
-        return True
-    except OSError:  # the export reports it
-        return False
+    @property
+    def is_folder_empty(self) -> bool:
+        """Whether the output folder is empty, or not there."""
+        try:
+            return not os.listdir(self.folder)  # noqa: PTH208  one call, whatever it holds
+        except FileNotFoundError:
+            return True
+        except OSError:  # the export reports it
+            return False
 
 
 def _check_for_videos(options: Options) -> None:

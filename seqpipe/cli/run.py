@@ -6,6 +6,7 @@ import io
 import threading
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ from ..core.interrupts import graceful
 from ..errors import DamagedSourceError, ParameterError, SeqpipeError, printable
 from ..video.device import Device
 from ..video.engine.engine import available_cores
+from ..video.packet_index import PacketIndex
 from ..video.reader import VideoReader
 from ..writers.files import write_whole
 from ..writers.parallel import in_parallel
@@ -48,6 +50,7 @@ __all__ = ["run", "show_plans"]
 _INTERRUPTED = "No file is incomplete; repeat the command with --resume to continue."
 
 PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
+Planner: TypeAlias = Callable[[InputFile, PacketIndex], SourcePlan]
 Exporter: TypeAlias = Callable[[SourcePlan, IntArray, IntArray, ExportWork, Device], SourceOutcome]
 
 
@@ -77,7 +80,7 @@ def run(options: Options) -> int:
     request = ExportRequest.of(options, volumes=bool(volumes))
     report = ExportReport(options.out, len(items), as_json=options.as_json)
     if options.dry_run:
-        planned = _plan_all(request, items)
+        planned = _plan_all(request, items, lambda item, index: make_plan(item, index, request))
         plans = _plans_of(planned, request)
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _existing_files(plans, request), errors, request, report)
@@ -95,9 +98,13 @@ def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile |
         from .exporters.while_indexing import export_while_indexing
 
         early = export_while_indexing(request, report, first)
-    planned = _plan_all(request, items) if early is None else [early.planned(request)]
-    plans = _plans_of(planned, request)
-    with reserved(plans, request):
+    with ExitStack() as stack:
+        if early is None:
+            planned = _plan_all(request, items, _planner(request, len(items), stack))
+        else:
+            planned = [early.planned(request)]
+        plans = _plans_of(planned, request)
+        stack.enter_context(reserved(plans, request))
         before = _existing_files(plans, request) if early is None else early.finished(plans, request.folder)
         report.kept = sum(int(files.sum()) for files in before.files) if early is None else 0
         sheet = _sheet_digest(planned, request) if options.contact_sheet else None
@@ -108,6 +115,17 @@ def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile |
         record_options(request.folder, names, settings, replace=options.overwrite, sheet=sheet)
         has_sheet = sheet is not None and not is_shown
         _export_to_manifest(planned, before, request, report, has_sheet=has_sheet)
+
+
+def _planner(request: ExportRequest, sources: int, stack: ExitStack) -> Planner:
+    """What plans a video; scenes are written meanwhile where that is possible."""
+    drafts = None
+    if request.selection.scenes:
+        from .exporters.scenes import scene_drafts
+
+        jobs = request.options.jobs or available_cores()
+        drafts = stack.enter_context(scene_drafts(request, max(1, jobs // min(jobs, sources))))
+    return (lambda item, index: make_plan(item, index, request)) if drafts is None else drafts.plan
 
 
 def _plans_of(planned: Seq[tuple[str, PlanOrError]], request: ExportRequest) -> list[SourcePlan]:
@@ -183,7 +201,9 @@ def _export_to_manifest(
         manifest.close()
 
 
-def _plan_all(request: ExportRequest, items: Seq[InputFile | SeqpipeError]) -> list[tuple[str, PlanOrError]]:
+def _plan_all(
+    request: ExportRequest, items: Seq[InputFile | SeqpipeError], plan: Planner
+) -> list[tuple[str, PlanOrError]]:
     """For each source, its path and its plan or the error that prevents one."""
     options = request.options
     results: Iterable[tuple[str, PlanOrError]]
@@ -194,7 +214,7 @@ def _plan_all(request: ExportRequest, items: Seq[InputFile | SeqpipeError]) -> l
     else:
         results = for_each_index(
             items,
-            lambda item, index: make_plan(item, index, request),
+            plan,
             jobs=options.jobs,
             cache_dir=options.cache_dir,
             stream=options.stream,

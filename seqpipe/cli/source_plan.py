@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,7 @@ class SourcePlan:
         cut: the reason why the source holds fewer frames than its header states, or "".
         between: 1 where a file holds what lies between frames (flow), one item fewer than frames; else 0.
         first: number of the first file of the plan among those of its source; 0 where the plan has all of them.
+        drafts: files that are written already under other names, by number.
     """
 
     input: InputFile
@@ -81,6 +82,7 @@ class SourcePlan:
     cut: str
     between: int = 0
     first: int = 0
+    drafts: Mapping[int, Path] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """The number of files."""

@@ -139,10 +139,7 @@ def _columns(samples: Samples) -> dict[str, Any]:
 
 
 def _column(values: Any) -> Any:
-    """Return values of samples as Ray takes them: pixels and sound as tensors, other arrays as lists.
-
-    The type of a column does not depend on whether the samples of a request happen to have one shape.
-    """
+    """Return values as Ray takes them, whatever their shapes: pixels and sound as tensors, others as lists."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values
     if all(isinstance(value, np.ndarray) and value.ndim > 2 for value in values):

@@ -247,8 +247,8 @@ class Fingerprint:
             f"labels {counts or 'none'}",
         ]
         lines += [
-            f"{name}: mean {one.mean:.4g}, std {one.std:.4g}, 0.5 % {one.p00_5:.4g}, 99.5 % {one.p99_5:.4g}"
-            for name, one in self.intensities.items()
+            f"{name}: mean {facts.mean:.4g}, std {facts.std:.4g}, 0.5 % {facts.p00_5:.4g}, 99.5 % {facts.p99_5:.4g}"
+            for name, facts in self.intensities.items()
         ]
         return "\n".join(lines)
 
@@ -465,14 +465,14 @@ def _statistics(values: AnyArray) -> dict[str, Any]:
 
 def _merged(several: Seq[Mapping[str, Any]]) -> IntensityFacts:
     """Merge the statistics of cases, which count the same."""
-    used = [one for one in several if one["count"]]
+    used = [facts for facts in several if facts["count"]]
     if not used:
         return IntensityFacts(*[float("nan")] * 7)
-    means, stds = np.array([one["mean"] for one in used]), np.array([one["std"] for one in used])
+    means, stds = np.array([facts["mean"] for facts in used]), np.array([facts["std"] for facts in used])
     mean = float(means.mean())
     # the variance of the mixture
     std = float(np.sqrt(max(0.0, float((stds**2 + means**2).mean()) - mean**2)))
-    together: FloatArray = np.concatenate([one["quantiles"] for one in used])
+    together: FloatArray = np.concatenate([facts["quantiles"] for facts in used])
     low, middle, high = np.percentile(together, _PERCENTILES).tolist()
-    least, most = min(one["min"] for one in used), max(one["max"] for one in used)
+    least, most = min(facts["min"] for facts in used), max(facts["max"] for facts in used)
     return IntensityFacts(mean, std, middle, low, high, least, most)

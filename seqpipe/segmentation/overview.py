@@ -317,8 +317,8 @@ def _beside_others(row: _Row, rows: Seq[_Row]) -> list[str]:
     deviation = (three_quarters - quarter) / _QUARTILES_TO_STD
     if abs(row.mean - median) > _DEVIATIONS * deviation > 0:
         notes.append(f"mean {row.mean:.4g}; the median of the means is {median:.4g}")
-    held = Counter(one.value for each in rows for one in each.classes)
-    notes += [f"no other case has the label {one.value}" for one in row.classes if held[one.value] == 1]
+    held = Counter(label.value for each in rows for label in each.classes)
+    notes += [f"no other case has the label {label.value}" for label in row.classes if held[label.value] == 1]
     return notes
 
 
@@ -332,7 +332,7 @@ def _summary(rows: Seq[_Row], count: int, noted: int) -> PagePanel:
             f"median {times_text(np.median(spacings, 0))} mm",
             "orientation " + _counted(row.orientation for row in rows),
         ]
-        if labels := _counted(one.name or str(one.value) for row in rows for one in row.classes):
+        if labels := _counted(label.name or str(label.value) for row in rows for label in row.classes):
             lines.append(f"labels, with the number of cases: {labels}")
     return PagePanel("data set", "", history=lines)
 

@@ -415,11 +415,7 @@ def _table(rows: list[_Rows], cameras: list[str]) -> RobotFrames:
 
 
 def _ascending(times: Any, count: int, name: str, source: str | None = None) -> FloatArray:
-    """Return times as float64.
-
-    Raises:
-        ParameterError: they are not ``count`` finite ascending times.
-    """
+    """Return times as float64, if they are ``count`` finite ascending ones."""
     clock = np.asarray(times, np.float64)
     if clock.shape != (count,) or not count or not np.isfinite(clock).all():
         raise _wrong(f"{name!r} has times of shape {clock.shape}", f"{count} finite times in seconds", source)

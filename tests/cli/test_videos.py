@@ -13,6 +13,7 @@ from PIL import Image
 
 import seqpipe
 from seqpipe import AudioSamples, Sequence
+from seqpipe.readers.frame_content import FrameContent
 from seqpipe.video.encode import write
 from tests.support.ffmpeg import judge
 
@@ -159,6 +160,28 @@ def test_each_scene_is_a_sequence(run, tmp_path, film):
     run("export", film, "--out", tmp_path / "d", "--scenes", "--format", "npz")
     shapes = [np.load(tmp_path / "d" / name)["data"].shape[0] for name in files(tmp_path / "d")]
     assert shapes == [20, 30, 24]
+
+
+@pytest.mark.parametrize(
+    "options", [("--format", "mp4"), ("--format", "apng", "--every", 3), ("--format", "webm")]
+)
+def test_scenes_are_written_in_the_pass_that_finds_them(run, tmp_path, film, monkeypatch, options):
+    """Files are those of a plan that knows the scenes; WebM, whose sound is encoded anew, needs a pass before."""
+    command = "export", film, *options, "--scenes", "--cache-dir", tmp_path / "cache"
+    opened, before = [], FrameContent._open
+    monkeypatch.setattr(
+        FrameContent, "_open", lambda self, name: (opened.append(name), before(self, name))[1]
+    )
+    run(*command, "--out", tmp_path / "once", "--manifest", tmp_path / "a.jsonl")
+    assert len(opened) == ("webm" in options)
+    run(*command, "--out", tmp_path / "twice", "--manifest", tmp_path / "b.jsonl")
+    assert files(tmp_path / "once") == files(tmp_path / "twice")
+    assert len(files(tmp_path / "once")) == 3
+    first, second = (lines((tmp_path / f"{name}.jsonl").read_text()) for name in "ab")
+    assert first == second
+    for name in () if "webm" in options else files(tmp_path / "once"):  # WebM has random identifiers
+        assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes(), name
+    assert not [path for path in (tmp_path / "once").iterdir() if "scenes" in path.name]
 
 
 def test_frames_are_left_out_by_what_they_show(run, tmp_path, film):

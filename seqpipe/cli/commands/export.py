@@ -75,8 +75,8 @@ def export(**settings: Any) -> None:
 
     --format mp4, webm, gif and apng write one video of the selected frames, or one for each sequence or scene, with
     their sound where the format holds it. --format vtt writes sprite sheets: thumbnails on JPEG images, and a WebVTT
-    file that says when to show which. --scenes, --skip-black, --min-sharpness and --dedup decode a video once
-    before, and keep what they found beside its index.
+    file that says when to show which. --skip-black, --min-sharpness, --dedup and --scenes decode a video once
+    before, and keep what they found beside its index; videos of whole scenes (mp4, gif, apng) are written meanwhile.
 
     With --to, samples (frames, or sequences of --sequence-length) go into shards, and DIR may be a URL such as
     s3://bucket/prefix. A shard holds --per-shard inputs and appears when it is complete; --resume writes those that are

@@ -17,6 +17,7 @@ from ...video.audio.samples import AudioSamples
 from ...video.device import Device
 from ...video.reader import VideoReader
 from ...video.source.source import open_source
+from ...writers.files import output_errors
 from ..source_plan import SourcePlan
 from ..work import ExportWork, SourceOutcome, record_losses
 from .frames import shown_frames
@@ -44,7 +45,14 @@ def export_videos(
     outcome, lost = SourceOutcome(), list[int]()
     host = device.kind == "cpu" or not encoder.pairs  # flow is computed where the frames are
     for file in todo.tolist():
-        numbers = plan.numbers(file)
+        numbers, path = plan.numbers(file), work.request.folder / plan.name(file)
+        if (draft := plan.drafts.get(file)) is not None:
+            with output_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                size = draft.replace(path).stat().st_size
+            work.manifest.add(plan.row(file, status="done", bytes=size))
+            work.bar.advance(len(numbers))
+            continue
         wanted, counts = np.unique(numbers, return_counts=True)
         shown = np.intersect1d(sheet_frames, wanted)
         try:
@@ -52,7 +60,6 @@ def export_videos(
                 decoded = shown_frames(reader, wanted.tolist(), plan, shown, outcome, host=host)
                 frames = _until_stopped(decoded, counts if fps is not None else np.ones_like(counts), work)
                 heard = encoder.sound and reader.info.has_audio and work.request.selection.keeps_times
-                path = work.request.folder / plan.name(file)
                 with _sound(reader, numbers, encoder.name) if heard else nullcontext() as sound:
                     size = encoder.write_video(path, frames, fps=fps, audio=sound, start_s=plan.start_s)
         except _StoppedError:

@@ -42,7 +42,6 @@ class CopiedSound(Closing):
 
     Attributes:
         codec: name of the codec.
-        duration_s: length of the range.
         early: whether sound before the first frame is copied too, and has to be hidden.
     """
 
@@ -54,11 +53,19 @@ class CopiedSound(Closing):
         self._template: Any = next(stream for stream in container.streams.audio if stream.index == number)
         assert self._template.time_base is not None  # of every stream of a container
         self._tick = self._template.time_base
-        self._start, self._end = Fraction(start_s), Fraction(end_s)
+        self._start, self._end = start_s, end_s
         self._begin = (self._template.start_time or 0) * self._tick
         self.codec: str = self._template.codec.canonical_name
-        self.duration_s = end_s - start_s
         self.early = self._begin < start_s - _EARLY_S
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the range."""
+        return self._end - self._start
+
+    def end_at(self, end_s: float) -> None:
+        """Set an earlier end of the range, before the end is written."""
+        self._end = end_s
 
     def close(self) -> None:
         """Close the source."""
@@ -83,8 +90,6 @@ class CopiedSound(Closing):
             for packet in container.demux(self._template):
                 time = None if packet.pts is None else packet.pts * self._tick
                 if packet.size and time is not None and time >= first:
-                    if time >= self._end:
-                        return
                     # in samples, which are finer than the ticks of some containers
                     packet.pts = packet.dts = round((time - self._start) * rate)
                     packet.duration = round((packet.duration or 0) * self._tick * rate)
@@ -93,9 +98,8 @@ class CopiedSound(Closing):
 
     def until(self, seconds: float | None) -> None:
         """Write the sound before a time from the first frame on; None for all that is left."""
-        while self._next is not None and (
-            seconds is None or self._next.pts * self._next.time_base <= seconds
-        ):
+        last_s = self.duration_s if seconds is None else min(seconds, self.duration_s)
+        while self._next is not None and self._next.pts * self._next.time_base < last_s:
             self._next.stream = self._stream
             self._output.mux(self._next)
             self._next = next(self._packets, None)

@@ -136,10 +136,10 @@ def _series(uid: str, header: Any, files: list[str]) -> DicomSeries:
 
 def _labeled(header: Any) -> str:
     """Return the series that a segmentation or structure set refers to."""
-    for one in header.get("ReferencedSeriesSequence") or []:
-        return str(one.get("SeriesInstanceUID", ""))
+    for item in header.get("ReferencedSeriesSequence") or []:
+        return str(item.get("SeriesInstanceUID", ""))
     for frame in header.get("ReferencedFrameOfReferenceSequence") or []:
         for study in frame.get("RTReferencedStudySequence") or []:
-            for one in study.get("RTReferencedSeriesSequence") or []:
-                return str(one.get("SeriesInstanceUID", ""))
+            for item in study.get("RTReferencedSeriesSequence") or []:
+                return str(item.get("SeriesInstanceUID", ""))
     return ""
