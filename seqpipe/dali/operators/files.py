@@ -27,7 +27,7 @@ from ...errors import (
     described_type,
 )
 from ...images import decode_image, image_extensions
-from ...pipeline.nodes import nodes_of
+from ...pipeline.source import nodes_of
 from ...readers.coco import AnnotationSettings, annotated_images
 from ...readers.tar_samples import TarMember, read_member, samples_of
 from ...readers.tfrecord import Feature, read_features, records_of

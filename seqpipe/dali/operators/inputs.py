@@ -14,8 +14,7 @@ import numpy as np
 from ...array import Array, as_native, namespace, to_numpy
 from ...errors import ParameterError
 from ...ops import Type
-from ...pipeline.nodes import nodes_of
-from ...pipeline.source import BatchSamples, BatchSource, Fetched, Ticket
+from ...pipeline.source import BatchSamples, BatchSource, Fetched, Ticket, nodes_of
 from ...sampling.params import BATCH_SIZE, SEQUENCE_LENGTH
 from ...video.reader import VideoReader
 from ..data_node import DataNode, current

@@ -14,7 +14,7 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ...ops.geometry.rotations import rotated_boxes, rotated_extent, rotation_about
+from ...ops.geometry.matrices import rotated_boxes, rotated_extent, rotation_about
 from ...resampling.mapping import Mapping3
 from ..call import native, plain
 from ..data_node import DataNode, node_of

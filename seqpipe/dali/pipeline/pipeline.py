@@ -20,8 +20,7 @@ from ...errors import ParameterError, SeqpipeError, StateError
 from ...ops import DataNode as NativeNode
 from ...pipeline import Graph
 from ...pipeline.executor import BatchResult, Executor
-from ...pipeline.nodes import SourceNode
-from ...pipeline.source import BatchSource
+from ...pipeline.source import BatchSource, SourceNode
 from ...random import new_seed
 from ..data_node import DataNode, attached, current, node_of, pop_pipeline, push_pipeline
 from ..device import gpu_number

@@ -18,7 +18,7 @@ from ...ops import DataNode
 from ...ops.call.op import BoundCall
 from ...ops.geometry.base import Geometry, PartRead
 from ...pipeline.graph import Graph
-from ...pipeline.nodes import SourceNode
+from ...pipeline.source import SourceNode
 from ..value import Value
 from .staging import Copied, Staging
 
