@@ -1,7 +1,9 @@
-"""Programs of DALI on a CPU, under DALI and under seqpipe.
+"""Programs of DALI on a CPU, or a feed of videos on a GPU, under DALI and under seqpipe.
 
     python -m benchmarks.dali_programs [--job NAME]... [--seconds 3] [--rounds 3] --dali /venv/bin/python
+    python -m benchmarks.dali_programs --job video --videos FOLDER --seconds 6 --rounds 2 --dali /venv/bin/python
 
+The feed is clips of 16 × 4 frames of the folder's ``*.mp4`` at 224×224, as PyTorch tensors of the device.
 Each program has two threads and is that of DALI with another import; what it reads is made beforehand. Both sides take
 turns, each time in a process of its own. The best rate of the rounds, in samples a second, and the least milliseconds
 of the processor for a sample, which are less affected by other work of the machine.
@@ -19,7 +21,7 @@ import tarfile
 import tempfile
 import time
 import wave
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +30,7 @@ import numpy as np
 __all__ = ["main"]
 
 _PACKAGES: Final = {"seqpipe": "seqpipe.dali", "dali": "nvidia.dali"}
-_BATCHES: Final = {"jpeg": 32, "external": 32, "webdataset": 32, "volumes": 4, "mel": 16}
+_BATCHES: Final = {"jpeg": 32, "external": 32, "webdataset": 32, "volumes": 4, "mel": 16, "video": 8}
 
 
 def _write(folder: Path) -> None:
@@ -92,6 +94,24 @@ def _program(job: str, folder: Path, fn: Any, types: Any) -> Any:
         places = {f"crop_pos_{axis}": position() for axis in "xyz"}
         sides = {name: fn.random.coin_flip() for name in ("horizontal", "vertical", "depthwise")}
         return fn.flip(fn.crop(volumes, crop=(64, 96, 96), **places), **sides)
+    if job == "video":
+        clips = fn.readers.video(
+            device="gpu",
+            filenames=sorted(map(str, folder.glob("*.mp4"))),
+            sequence_length=16,
+            stride=4,
+            step=16,
+            random_shuffle=True,
+            initial_fill=16,
+            name="Reader",
+        )
+        return fn.crop_mirror_normalize(
+            fn.resize(clips, size=(224, 224)),
+            mean=[123.7, 116.3, 103.5],
+            std=[58.4, 57.1, 57.4],
+            dtype=types.FLOAT,
+            output_layout="FCHW",
+        )
     data, _ = fn.readers.file(files=sorted(map(str, folder.glob("*.wav"))), random_shuffle=True)
     sound, _ = fn.decoders.audio(data, dtype=types.FLOAT, downmix=True)
     bands = fn.spectrogram(sound, nfft=512, window_length=320, window_step=160)
@@ -101,18 +121,35 @@ def _program(job: str, folder: Path, fn: Any, types: Any) -> Any:
 def _measured(package: str, job: str, folder: Path, seconds: float) -> dict[str, float]:
     """Return samples a second, and milliseconds of the processor for a sample, of a program in this process."""
     fn, types = (importlib.import_module(f"{package}.{part}") for part in ("fn", "types"))
-    size = _BATCHES[job]
+    size, on_gpu = _BATCHES[job], job == "video"
     make: Callable[..., Any] = importlib.import_module(f"{package}.pipeline").pipeline_def
-    pipe = make(_program, batch_size=size, num_threads=2, device_id=None, seed=1)(job, folder, fn, types)
+    device = {"num_threads": 8, "device_id": 0} if on_gpu else {"num_threads": 2, "device_id": None}
+    pipe = make(_program, batch_size=size, seed=1, **device)(job, folder, fn, types)
     pipe.build()
-    for _ in range(3):
-        pipe.run()
+    step = _batches(package, pipe).__next__ if on_gpu else pipe.run
+    for _ in range(40 if on_gpu else 3):
+        step()
     count, begin, spent = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - begin < seconds:
-        pipe.run()
+        step()
         count += size
     elapsed, spent = time.perf_counter() - begin, time.process_time() - spent
     return {"rate": count / elapsed, "ms": 1e3 * spent / count}
+
+
+def _batches(package: str, pipe: Any) -> Iterator[Any]:
+    """Yield the tensors of DALI's iterator for PyTorch, epoch after epoch, each when the device has it."""
+    import torch
+
+    plugin = importlib.import_module(f"{package}.plugin.pytorch")
+    policy = plugin.LastBatchPolicy.DROP
+    feed = plugin.DALIGenericIterator(
+        [pipe], ["data"], reader_name="Reader", auto_reset=True, last_batch_policy=policy
+    )
+    while True:
+        for batch in feed:
+            torch.cuda.synchronize()
+            yield batch[0]["data"]
 
 
 def main() -> None:
@@ -122,6 +159,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dali", required=True, help="interpreter that has nvidia.dali")
+    parser.add_argument("--videos", type=Path, help="folder of the job video, which needs a GPU")
     parser.add_argument("--side", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
@@ -131,12 +169,13 @@ def main() -> None:
     pythons = {"seqpipe": sys.executable, "dali": options.dali}
     with tempfile.TemporaryDirectory() as folder:
         _write(Path(folder))
-        for job in options.job or _BATCHES:
+        for job in options.job or [name for name in _BATCHES if name != "video"]:
+            read = str(options.videos) if job == "video" else folder
             found: dict[str, list[dict[str, float]]] = {side: [] for side in pythons}
             for _ in range(options.rounds):
                 for side, python in pythons.items():
                     words = [python, __file__, "--job", job, "--seconds", str(options.seconds)]
-                    words += ["--dali", python, "--side", side, folder]
+                    words += ["--dali", python, "--side", side, read]
                     done = subprocess.run(words, capture_output=True, text=True, check=True)
                     found[side].append(json.loads(done.stdout.splitlines()[-1]))
             rate = {side: max(one["rate"] for one in rows) for side, rows in found.items()}

@@ -6,7 +6,7 @@ than the cache can hold.
 The last lines are about training: eight sequences of 16 frames to 224×224 float16 CHW, normalized, with one launch for
 each sequence. Each has a crop and a mirror of its own, as RandomResizedCrop samples them: new in every call, as in
 training, or always the same; or the whole frame. The last two lines are of new windows (the filter also reads pixels
-around them, as operators do): of the planes (``fuse="planes"``), and of rounded colors (``fuse="surface"``).
+around them, as operators do): of the planes, and of rounded colors (``fuse="surface"``).
 """
 
 from __future__ import annotations

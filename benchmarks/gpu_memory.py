@@ -179,7 +179,6 @@ JOBS = {
             "unfused": _augmented("none"),
             "unfused, no prefetch": _augmented("none", ahead=0),
             "fuse='surface'": _augmented("surface"),
-            "fuse='planes'": _augmented("planes"),
             "the reader alone, 224×224": _augmented(
                 None, size=(_SIDE, _SIDE), dtype="float16", layout="FCHW"
             ),

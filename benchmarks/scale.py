@@ -4,6 +4,7 @@
     python -m benchmarks.scale export [--clips 1000]                     # shards in object storage beside a folder
     python -m benchmarks.scale planning [--files 100000]                 # of local files
     python -m benchmarks.scale register [--files 1000000]                # of objects, by a register that is simulated
+    python -m benchmarks.scale ranks [--files 100000] [--ranks 8]        # of one host, which start at the same time
 
 Contestants take turns; the fastest round of each is told. Jobs that are measured by their memory are processes of their
 own.
@@ -20,9 +21,11 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import seqpipe
 from benchmarks import media
@@ -42,7 +45,7 @@ _SMALL = OutputSpec(size=(112, 112))
 def main(arguments: list[str]) -> None:
     """Measure one job, and print its figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__.splitlines()[0])
-    parser.add_argument("job", choices=("remote", "export", "planning", "register", "plan"))
+    parser.add_argument("job", choices=("remote", "export", "planning", "register", "ranks", "plan", "rank"))
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "seqpipe_bench_scale")
     parser.add_argument("--videos", type=int, default=60)
     parser.add_argument("--clips", type=int, default=1000)
@@ -51,8 +54,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--list", type=Path)
     parser.add_argument("--register")
+    parser.add_argument("--ranks", type=int, default=8)
     options = parser.parse_args(arguments)
-    jobs = {"remote": _remote, "export": _export, "planning": _planning, "register": _register, "plan": _plan}
+    jobs = {
+        "remote": _remote,
+        "export": _export,
+        "planning": _planning,
+        "register": _register,
+        "ranks": _ranks,
+        "plan": _plan,  # these two are used by the others
+        "rank": _rank,
+    }
     jobs[options.job](options)
 
 
@@ -144,19 +156,12 @@ def _planning(options: argparse.Namespace) -> None:
 def _register(options: argparse.Namespace) -> None:
     """Entries of objects that do not exist: planning opens none of them."""
     count = options.files or 1_000_000
-    index = open_index(media.many(options.folder, 1)[0], cache_dir=str(options.folder / "cache"))
     listed, register = options.folder / "urls.txt", options.folder / f"simulated-{count}.register"
-    listed.write_text("".join(f"s3://{BUCKET}/{n // 1000:04d}/clip {n:07d}.mp4\n" for n in range(count)))
-    register.unlink(missing_ok=True)
-    facts, began = json.dumps(Facts.of(index)), time.perf_counter()
-    packed = zlib.compress(pack(index, ("", 0, "")), 1)  # the same for all: planning reads none
-    with SharedRegister(str(register), add=True) as shared, listed.open() as lines:
-        for url in map(str.rstrip, lines):
-            stamp = url, 100_000, '"0123456789abcdef0123456789abcdef"'
-            row = (*stamp, bytes(20), facts, _checksum(*stamp, facts), True, False)
-            shared._waiting.append((row, (url, packed)))
-            if len(shared._waiting) >= 5000:
-                shared._write()
+    urls = [f"s3://{BUCKET}/{n // 1000:04d}/clip {n:07d}.mp4" for n in range(count)]
+    listed.write_text("".join(f"{url}\n" for url in urls))
+    began = time.perf_counter()
+    etag = '"0123456789abcdef0123456789abcdef"'
+    _write_register(options, register, ((url, 100_000, etag) for url in urls))
     sys.stdout.write(
         f"written in {time.perf_counter() - began:.0f} s, {register.stat().st_size / 1e6:.0f} MB\n"
     )
@@ -166,6 +171,76 @@ def _register(options: argparse.Namespace) -> None:
         for _ in range(1000):
             assert shared.known(url) is not None
         sys.stdout.write(f"size and tag of one: {(time.perf_counter() - began) * 1e3:.0f} µs\n")
+
+
+def _write_register(options: argparse.Namespace, register: Path, stamps: Iterable[Any]) -> None:
+    """Write entries as of one tiny clip, without opening the files."""
+    index = open_index(media.many(options.folder, 1)[0], cache_dir=str(options.folder / "cache"))
+    register.unlink(missing_ok=True)
+    facts = json.dumps(Facts.of(index))
+    packed = zlib.compress(pack(index, ("", 0, "")), 1)  # the same for all: planning reads none
+    with SharedRegister(str(register), add=True) as shared:
+        for name, size, tag in stamps:
+            key = shared._key(name)
+            row = (key, size, tag, bytes(20), facts, _checksum(key, size, tag, facts), True, False)
+            shared._waiting.append((row, (key, packed)))
+            if len(shared._waiting) >= 5000:
+                shared._write()
+
+
+def _ranks(options: argparse.Namespace) -> None:
+    """Processes that share a list, a register and a cache, as those of one host: what each does until it may decode."""
+    paths = media.many(options.folder, options.files or 100_000)
+    listed, register = options.folder / "list.txt", options.folder / "ranks.register"
+    listed.write_text("".join(f"{path}\n" for path in paths))
+    stats = ((str(path), path.stat()) for path in paths)
+    _write_register(options, register, ((name, stat.st_size, str(stat.st_mtime_ns)) for name, stat in stats))
+    command = [sys.executable, "-m", "benchmarks.scale", "rank", "--list", listed, "--register", register]
+    with tempfile.TemporaryDirectory() as cache:
+        command += ["--folder", cache, "--ranks", str(options.ranks)]
+        for name in ("first start", "again"):
+            running = [
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                for _ in range(options.ranks)
+            ]
+            for process in running:
+                process.stdout.readline()  # it has imported all
+            for rank, process in enumerate(running):
+                process.stdin.write(f"{rank}\n")
+                process.stdin.flush()
+            _tell_ranks(name, [json.loads(process.communicate()[0]) for process in running])
+
+
+def _tell_ranks(name: str, ranks: list[dict[str, Any]]) -> None:
+    samples = [index for rank in ranks for index in rank["indices"]]
+    assert len({*samples}) == len(samples) == ranks[0]["samples"], "every sample once"
+    assert len({rank["steps"] for rank in ranks}) == 1, "equal steps"
+    cpu = [rank["cpu_s"] for rank in ranks]
+    sys.stdout.write(
+        f"{name}: {len(ranks)} ranks ready after {max(rank['wall_s'] for rank in ranks):.2f} s; {min(cpu):.2f} to "
+        f"{max(cpu):.2f} s of processor each, {max(rank['mib'] for rank in ranks):.0f} MiB at most; "
+        f"{sum(rank['reads'] for rank in ranks)} read the register; {ranks[0]['steps']} steps\n"
+    )
+
+
+def _rank(options: argparse.Namespace) -> None:
+    """Be a rank of :func:`_ranks`: its number arrives on the standard input."""
+    paths: list[Any] = options.list.read_text().splitlines()
+    sys.stdout.write("\n")
+    sys.stdout.flush()
+    rank = int(sys.stdin.readline())
+    reads = []
+    files = SharedRegister._files
+    SharedRegister._files = lambda self: reads.append(self) or files(self)  # type: ignore[method-assign]
+    began, cpu = time.perf_counter(), time.process_time()
+    decode = Decode(register=options.register, cache_dir=str(options.folder))
+    data = seqpipe.videos(paths, Clip(16, per_video=1), decode=decode, shuffle=True)
+    shard = data.shard(rank, options.ranks).batch(32)
+    ready = {"wall_s": time.perf_counter() - began, "cpu_s": time.process_time() - cpu, "mib": _peak_mib()}
+    part = data.order.share(0, rank, options.ranks)
+    indices = part.indices(np.arange(len(part))).tolist()
+    counts = {"samples": data.size, "steps": len(shard), "indices": indices, "reads": len(reads)}
+    sys.stdout.write(json.dumps({**ready, **counts}))
 
 
 def _plan_apart(listed: Path, register: Path) -> None:

@@ -146,7 +146,7 @@ def _each_operator() -> dict[str, Any]:
         and cls.traits.is_builtin
         and name != "resample3d"
         and not cls.traits.on_labels
-        and name not in ("crop3d", "pad3d")
+        and name not in ("crop3d", "pad3d", "labels_to_channels")
         and cls.traits.examples[0].get("of") != "mask"
     }
     return {name: op for name, op in {**recipe, **rest}.items() if "replace_label" not in name}

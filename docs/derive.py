@@ -26,6 +26,7 @@ import click
 from seqpipe import errors
 from seqpipe.cli.app import main as cli
 from seqpipe.dali.__main__ import table_text
+from seqpipe.dali.names import PROGRAMS
 from seqpipe.ops import REGISTRY, Declaration
 from seqpipe.ops.core.names import OPERATORS, WITHOUT
 from seqpipe.ops.core.parameters import COMMON
@@ -282,12 +283,16 @@ def names_pages() -> dict[str, str]:
     )
     rows = ""
     for line in table_text().splitlines():
-        name, state, *notes = line.split(None, 2)
-        rows += f"| `{name}` | {state} | {_cell(notes[0]) if notes else ''} |\n"
-    head = "# Names of DALI\n\nWhich exist in `seqpipe.dali`, how they differ, and what to use instead.\n\n"
+        name, share, state, *notes = line.split(None, 3)
+        rows += f"| `{name}` | {share} | {state} | {_cell(notes[0]) if notes else ''} |\n"
+    head = (
+        "# Names of DALI\n\nWhich exist in `seqpipe.dali`, how they differ, and what to use instead; and the share of "
+        f"{PROGRAMS} public programs that use each: those of DALI's documentation, of Triton's DALI backend, of "
+        "NVIDIA's DeepLearningExamples, of MIST and of solo-learn.\n\n"
+    )
     return {
         "names.md": names,
-        "dali.md": f"{head}| in DALI | here | differences |\n|---|---|---|\n{rows}",
+        "dali.md": f"{head}| in DALI | used by | here | differences |\n|---|---|---|---|\n{rows}",
     }
 
 

@@ -42,7 +42,7 @@ def main() -> None:
     clips = seqpipe.videos(options.videos, Clip(8, stride=2), shuffle=True, device=options.device)
     with clips.map(CHAIN).batch(4) as data:
         plain = None
-        for fuse in ("none", "exact", "surface", "planes"):
+        for fuse in ("none", "exact", "surface"):
             print(f"fuse={fuse!r}")
             print(data.fuse(fuse).explain())
             batches, seconds = epoch_of(data.fuse(fuse))

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .segmentation.aggregate import Aggregate
     from .segmentation.fingerprint import Fingerprint, fingerprint
     from .segmentation.infer import infer
+    from .segmentation.overview import overview
     from .segmentation.prepared import prepared
     from .sequence import Batch, Sequence
     from .sources.audio import AudioSpec
@@ -120,6 +121,7 @@ __all__ = [
     "open",
     "operator",
     "ops",
+    "overview",
     "packed",
     "pipeline",
     "prepared",
@@ -175,6 +177,7 @@ _LAZY = {
     "listing": "readers.listing",
     "operator": "ops",
     "ops": "",
+    "overview": "segmentation.overview",
     "packed": "dataset.packing",
     "pipeline": "",
     "prepared": "segmentation.prepared",

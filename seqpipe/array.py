@@ -1,4 +1,4 @@
-"""Conversion between NumPy, CuPy, torch and DLPack arrays, without copies where memory can be shared.
+"""Arrays: layouts, one letter per axis, and conversion between NumPy, CuPy, torch and DLPack without needless copies.
 
 Internally, seqpipe uses NumPy on the CPU and CuPy on the GPU. Other libraries are imported only when the user passes
 one of their arrays (the library is then in ``sys.modules``) or asks for one by name.
@@ -18,20 +18,26 @@ import numpy.typing as npt
 from .errors import BackendError, ParameterError
 
 __all__ = [
+    "DEFAULT_LAYOUTS",
     "INSTALL_HINTS",
+    "LAYOUTS",
     "Array",
     "BoolArray",
     "FloatArray",
     "IntArray",
     "address_of",
     "as_native",
+    "axis",
+    "check_layout",
     "device_of",
     "distinct",
+    "frame_axis",
     "is_torch",
     "namespace",
     "on_device_of",
     "on_gpu",
     "overlap",
+    "scaled_values",
     "to_cupy",
     "to_numpy",
     "to_torch",
@@ -43,6 +49,39 @@ Array: TypeAlias = Any
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+DEFAULT_LAYOUTS: Final = {2: "HW", 3: "HWC", 4: "FHWC", 5: "NFHWC"}
+"""Layout of arrays that state none, by their number of axes."""
+
+_SLICEWISE_BYTES: Final = 1 << 22  # bytes of stored values that are scaled slice by slice
+LAYOUTS: Final = (
+    "HW",
+    "HWC",
+    "CHW",
+    "FHW",
+    "FHWC",
+    "FCHW",
+    "CFHW",
+    "DHW",
+    "DHWC",
+    "FDHWC",
+    "NHW",
+    "NHWC",
+    "NCHW",
+    "NFHWC",
+    "NFCHW",
+    "NCFHW",
+    "NDHWC",
+    "CDHW",
+    "NDHW",
+    "NCDHW",
+    "NFDHWC",
+)
+"""N: samples, F: frames, D: slices of a volume (treated as frames), H: rows, W: columns, C: channels.
+
+Networks with 3-D convolutions take ``CFHW`` and ``NCFHW``. In ``FDHWC``, a series of volumes, F counts time points;
+operators process each time point as a volume of its own.
+"""
 
 _NO_SWITCH: AbstractContextManager[Any] = nullcontext()
 _CPU_KINDS = (1, 3)  # of DLPack: kDLCPU, kDLCUDAHost (pinned memory)
@@ -248,3 +287,67 @@ def _load(library: str) -> ModuleType:
 def address_of(array: Array) -> int:
     """Return the address of an array's data on its device."""
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+def check_layout(layout: str, ndim: int) -> str:
+    """Return the layout, checked against the array's number of axes."""
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise ParameterError(f"layout={layout!r} is unknown", allowed=", ".join(LAYOUTS))
+    if len(layout) != ndim:
+        raise ParameterError(
+            f"layout={layout!r} names {len(layout)} axes, but the array has {ndim}",
+            allowed=", ".join(known for known in LAYOUTS if len(known) == ndim),
+        )
+    return layout
+
+
+def axis(layout: str, letter: str) -> int | None:
+    """Return the position of a letter's axis, or None if the layout lacks it."""
+    position = layout.find(letter)
+    return position if position >= 0 else None
+
+
+def frame_axis(layout: str) -> int | None:
+    """Return the position of the axis of frames: F, or D for a volume; None for a single image."""
+    frames = axis(layout, "F")
+    return frames if frames is not None else axis(layout, "D")
+
+
+def scaled_values(stored: Array, slope: float, intercept: float) -> Array:
+    """Return ``stored * slope + intercept``; see :meth:`seqpipe.Sequence.scaled` for the dtype."""
+    kind = _scaled_type(np.dtype(stored.dtype), slope, intercept)
+    if kind.kind == "i":
+        data = stored.astype(kind)
+        if slope != 1:
+            data *= kind.type(slope)
+        if intercept:
+            data += kind.type(intercept)
+        return data
+    xp = namespace(stored)
+    if xp is not np or stored.nbytes < _SLICEWISE_BYTES or stored.dtype.kind == "c":
+        return _in_float64(stored, slope, intercept)
+    data = np.empty(stored.shape, np.float32)
+    for plane, target in zip(
+        stored.reshape(-1, *stored.shape[-3:]), data.reshape(-1, *data.shape[-3:]), strict=True
+    ):
+        target[...] = _in_float64(plane, slope, intercept)  # slice by slice: float64 stays in the CPU's cache
+    return data
+
+
+def _in_float64(stored: Array, slope: float, intercept: float) -> Array:
+    data = stored.astype(np.complex128 if stored.dtype.kind == "c" else np.float64)
+    data *= slope
+    if intercept:
+        data += intercept
+    return data.astype(np.complex64 if data.dtype.kind == "c" else np.float32)
+
+
+def _scaled_type(stored: np.dtype[Any], slope: float, intercept: float) -> np.dtype[Any]:
+    """Return the smallest of int16, int32 and int64 that holds all scaled values of an integer dtype; else float32."""
+    if stored.kind in "iu" and slope.is_integer() and intercept.is_integer():
+        limits = np.iinfo(stored)
+        ends = [int(limits.min) * int(slope) + int(intercept), int(limits.max) * int(slope) + int(intercept)]
+        for kind in (np.int16, np.int32, np.int64):
+            if np.iinfo(kind).min <= min(ends) and max(ends) <= np.iinfo(kind).max:
+                return np.dtype(kind)
+    return np.dtype(np.float32)

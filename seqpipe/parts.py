@@ -112,14 +112,15 @@ class Labels(Part):
     interp: LabelInterpolation = "vote"
 
     def __post_init__(self) -> None:
-        _INTERP.check(self.interp)
+        if self.interp not in _INTERP.choices:
+            _INTERP.check(self.interp)
         if isinstance(self.data, (Sequence, Batch)):
             object.__setattr__(self, "data", self.data.of_kind("labels"))
         classes = self.classes
         if isinstance(classes, Iterable):
             object.__setattr__(self, "classes", classes := tuple(classes))
         several = classes if isinstance(classes, tuple) else () if classes is None else (classes,)
-        if any(isinstance(one, bool) or int(one) != one for one in several) or classes in ((), 0):
+        if any(isinstance(value, bool) or int(value) != value for value in several) or classes in ((), 0):
             raise ParameterError(
                 f"classes={classes!r} is not valid",
                 source="Labels",
@@ -218,8 +219,12 @@ class Sample(dict[str, Any], Displayable):
     @property
     def history(self) -> list[HistoryEntry]:
         """The applied operators with their parameters, one JSON entry for each; see :func:`seqpipe.ops.replay`."""
-        if any(callable(one) for one in self._history):
-            self._history = [entry for one in self._history for entry in (one() if callable(one) else [one])]
+        if any(callable(entry) for entry in self._history):
+            self._history = [
+                entry
+                for recorded in self._history
+                for entry in (recorded() if callable(recorded) else [recorded])
+            ]
         history: list[HistoryEntry] = self._history
         return history
 
@@ -291,9 +296,9 @@ def _check_columns(part: Part, volume_columns: int, image_columns: int) -> None:
     if hasattr(data, "operands"):  # a node of a graph, whose value is checked at run time
         return
     if isinstance(data, (list, tuple)):
-        if data and all(np.ndim(one) > 1 for one in data):  # an array for each sample
-            for one in data:
-                _check_columns(replace(part, data=one), volume_columns, image_columns)
+        if data and all(np.ndim(own) > 1 for own in data):  # an array for each sample
+            for own in data:
+                _check_columns(replace(part, data=own), volume_columns, image_columns)
             return
         object.__setattr__(part, "data", np.asarray(data, np.float64))
     array = part.array

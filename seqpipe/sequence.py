@@ -16,8 +16,11 @@ from .array import (
     FloatArray,
     IntArray,
     as_native,
+    check_layout,
     device_of,
+    frame_axis,
     namespace,
+    scaled_values,
     to_cupy,
     to_numpy,
     to_torch,
@@ -25,19 +28,19 @@ from .array import (
 from .core.param import Param, check_fields, choice
 from .core.turns import InTurn
 from .errors import FrameRangeError, ParameterError
-from .layout import check_layout, frame_axis
 
-__all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "scaled_values", "spacing_of"]
+__all__ = ["Batch", "Displayable", "Sequence", "orientation_of", "spacing_of"]
 
 SequenceKind: TypeAlias = Literal["image", "labels"]
+ViewerName: TypeAlias = Literal["page", "niivue"]
 
 _VIEW: Final = "seqpipe.view"
 _WRITER: Final = "seqpipe.video.encode.write"
 
-_SLICEWISE_BYTES: Final = 1 << 22  # bytes of stored values that are scaled slice by slice
 _DIRECTIONS = (("L", "R"), ("P", "A"), ("I", "S"))
 
 _LABEL: Final = Param(name="label", doc="Class number, -1 for none", lo=-1)
+_VIEWER: Final = choice("viewer", "What renders a value", get_args(ViewerName))
 _KIND: Final = choice("kind", "What the values of a sequence are", get_args(SequenceKind))
 _INDEX: Final = Param(name="index", doc="Index of a sample in its dataset, -1 for none", lo=-1)
 
@@ -45,14 +48,21 @@ _INDEX: Final = Param(name="index", doc="Index of a sample in its dataset, -1 fo
 class Displayable:
     """A value that :func:`seqpipe.view.show` renders."""
 
-    def show(self, **options: Any) -> Any:
+    def show(self, viewer: ViewerName = "page", **options: Any) -> Any:
         """Render the value: three planes of a volume, frames of a clip; displayed inline in notebooks.
 
         Args:
-            **options: those of :func:`seqpipe.view.show`.
+            viewer: ``"page"``: a page that needs no network and no other library; ``"niivue"``: for volumes, a widget
+                of ipyniivue.
+            **options: those of :func:`seqpipe.view.show` or :func:`seqpipe.view.niivue`.
+
+        Raises:
+            BackendError: ipyniivue is not installed.
+            ParameterError: the viewer is unknown, or an option is out of bounds.
         """
         # imported by name, since this module must not depend on seqpipe.view, which imports it
-        return import_module(_VIEW).show(self, **options)
+        name = "show" if _VIEWER.check(viewer) == "page" else viewer
+        return getattr(import_module(_VIEW), name)(self, **options)
 
 
 class _Exports(Displayable):
@@ -179,7 +189,7 @@ class Sequence(_Exports):
         if self.scale is not None:
             slope, intercept = _frozen(self.scale, np.float64, (2,), "scale")
             object.__setattr__(self, "scale", (float(slope), float(intercept)))
-        if self.kind != "image":
+        if self.kind not in _KIND.choices:  # a declared parameter takes ten times as long to check
             _KIND.check(self.kind)
 
     @property
@@ -369,7 +379,7 @@ class Batch(_Exports):
         for name, attribute in (("labels", "label"), ("indices", "index")):
             values = self.__dict__[name]
             defaults = [getattr(s, attribute) for s in self.sequences] if values is None else []
-            if any(not isinstance(one, int) or one != -1 for one in defaults):
+            if any(not isinstance(default, int) or default != -1 for default in defaults):
                 values = defaults
             if values is not None:
                 object.__setattr__(self, name, _frozen(values, *self._dtype_and_shape(name, values), name))
@@ -443,7 +453,9 @@ class Batch(_Exports):
     def of_kind(self, kind: SequenceKind) -> Batch:
         """Return the batch with its sequences as images or as labels; see :attr:`Sequence.kind`."""
         same = kind == self.kind
-        return self if same else replace(self, sequences=tuple(one.of_kind(kind) for one in self.sequences))
+        if same:
+            return self
+        return replace(self, sequences=tuple(sequence.of_kind(kind) for sequence in self.sequences))
 
     @property
     def layout(self) -> str:
@@ -476,8 +488,8 @@ class Batch(_Exports):
 
         Arrays are copies. If some samples lack a field, its column is a tuple with None for these.
         """
-        names = dict.fromkeys(name for one in self.sequences for name in one.fields)
-        return {name: _column([one.fields.get(name) for one in self.sequences]) for name in names}
+        names = dict.fromkeys(name for sequence in self.sequences for name in sequence.fields)
+        return {name: _column([sequence.fields.get(name) for sequence in self.sequences]) for name in names}
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -520,46 +532,6 @@ def orientation_of(affine: FloatArray) -> str:
             letters[axis] = _DIRECTIONS[direction][int(column[direction] >= 0)]
             rotation[direction] = 0
     return "".join(letters)
-
-
-def scaled_values(stored: Array, slope: float, intercept: float) -> Array:
-    """Return ``stored * slope + intercept``; see :meth:`Sequence.scaled` for the dtype."""
-    kind = _scaled_type(np.dtype(stored.dtype), slope, intercept)
-    if kind.kind == "i":
-        data = stored.astype(kind)
-        if slope != 1:
-            data *= kind.type(slope)
-        if intercept:
-            data += kind.type(intercept)
-        return data
-    xp = namespace(stored)
-    if xp is not np or stored.nbytes < _SLICEWISE_BYTES or stored.dtype.kind == "c":
-        return _in_float64(stored, slope, intercept)
-    data = np.empty(stored.shape, np.float32)
-    for plane, target in zip(
-        stored.reshape(-1, *stored.shape[-3:]), data.reshape(-1, *data.shape[-3:]), strict=True
-    ):
-        target[...] = _in_float64(plane, slope, intercept)  # slice by slice: float64 stays in the CPU's cache
-    return data
-
-
-def _in_float64(stored: Array, slope: float, intercept: float) -> Array:
-    data = stored.astype(np.complex128 if stored.dtype.kind == "c" else np.float64)
-    data *= slope
-    if intercept:
-        data += intercept
-    return data.astype(np.complex64 if data.dtype.kind == "c" else np.float32)
-
-
-def _scaled_type(stored: np.dtype[Any], slope: float, intercept: float) -> np.dtype[Any]:
-    """Return the smallest of int16, int32 and int64 that holds all scaled values of an integer dtype; else float32."""
-    if stored.kind in "iu" and slope.is_integer() and intercept.is_integer():
-        limits = np.iinfo(stored)
-        ends = [int(limits.min) * int(slope) + int(intercept), int(limits.max) * int(slope) + int(intercept)]
-        for kind in (np.int16, np.int32, np.int64):
-            if np.iinfo(kind).min <= min(ends) and max(ends) <= np.iinfo(kind).max:
-                return np.dtype(kind)
-    return np.dtype(np.float32)
 
 
 def _frozen(values: Any, kind: Any, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqpipe.core import draws
-from seqpipe.core.draws import (
+from seqpipe import random as draws
+from seqpipe.core.native import compiler
+from seqpipe.random import (
     BatchGenerator,
     DivergedStreamsError,
     ScalarGenerator,
     draw_steps,
     random_words,
+    stream,
 )
-from seqpipe.core.native import compiler
-from seqpipe.random import stream
 
 INDICES = [5, 0, 2**64 - 1, 7, 5]
 SIZES = st.sampled_from([None, 0, 1, 3, (2, 3), (4,)])

@@ -292,7 +292,7 @@ def test_frames_are_selected_with_what_is_known_of_them(layout, index):
     assert found.frames.tolist() == np.atleast_1d(numbers).tolist()
     np.testing.assert_allclose(found.timestamps, np.atleast_1d(numbers) / 25)
     assert (found.label, found.index, found.source) == (3, 7, "a.mp4")
-    assert [int(one.frames[0]) for one in given] == [10, 11, 12, 13, 14]
+    assert [int(value.frames[0]) for value in given] == [10, 11, 12, 13, 14]
 
 
 @pytest.mark.parametrize("index", [2, -1, slice(1, 4), slice(None, None, -2), slice(4, None, 2)])

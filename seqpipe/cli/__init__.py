@@ -2,9 +2,8 @@
 
 ``commands`` holds a module for each command, and ``app`` is the program. An export goes from ``inputs`` through
 ``request`` (the checked options), ``selection`` and ``source_plan`` (which frames go into which files), ``claims`` and
-``record`` (locks and ``--resume``) to ``run``, the loop over all sources; ``videos``, ``volumes`` and ``flow`` export
-one source, ``piped`` and ``while_indexing`` one that is still arriving, ``shards`` samples. Imports everything but
-``fn``.
+``record`` (locks and ``--resume``) to ``run``, the loop over all sources; the modules of ``exporters`` export one of
+them. Imports everything but ``fn``.
 
 Exit codes: 0 all done, 1 some inputs failed or the export stopped, 2 wrong usage, 130 interrupted. Only requested
 results go to stdout (``--json``, ``--dry-run``, ``probe``); everything else goes to stderr.

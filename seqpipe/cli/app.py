@@ -120,14 +120,14 @@ def _terminate_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM and SIGHUP as Ctrl-C, unless a handler is installed already."""
     # only the main thread may set signal handlers
     in_main = threading.current_thread() is threading.main_thread()
-    replaced = [one for one in TERMINATIONS if in_main and signal.getsignal(one) is signal.SIG_DFL]
-    for one in replaced:
-        signal.signal(one, signal.default_int_handler)
+    replaced = [number for number in TERMINATIONS if in_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in replaced:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        for one in replaced:
-            signal.signal(one, signal.SIG_DFL)
+        for number in replaced:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @click.group(

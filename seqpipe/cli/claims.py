@@ -105,6 +105,7 @@ def _others(folder: Path) -> Iterator[_Digests]:
 
 
 def _refuse_shared(plans: Seq[SourcePlan], digests: Seq[_Digests], others: _Digests, out: str) -> None:
+    """Check that another export does not claim files of these plans."""
     for plan, own in zip(plans, digests, strict=True):
         if (shared := np.flatnonzero(np.isin(own, others))).size:
             name = printable(plan.name(int(shared[0])))
@@ -114,4 +115,5 @@ def _refuse_shared(plans: Seq[SourcePlan], digests: Seq[_Digests], others: _Dige
 
 
 def _digest(name: str) -> int:
+    """Return the digest of a file name."""
     return int.from_bytes(hashlib.blake2b(os.fsencode(name), digest_size=8).digest(), "little")

@@ -6,31 +6,47 @@ import csv
 import io
 import json
 import os
+import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+
+import numpy as np
 
 from ..core.whole_file import write_durably
 from ..errors import OutputError, SeqpipeError, SourceError
 from ..readers.entry import Entry, Listing, Range
 from ..readers.listing import listing, source_kind
-from ..video.encode.transcode import Copied, CopySettings, transcode
+from ..video.convert.output import OutputSpec
+from ..video.encode.transcode import Copied, CopySettings, decoded_per_frame, transcode
 from ..video.index.open import open_index
 from ..video.packet_index import PacketIndex
+from ..video.reader import VideoReader
 from ..video.source.source import Source, open_source
 from ..writers.files import output_errors
 from ..writers.parallel import in_parallel
 from .shard import ShardNumbers, of_shard, path_of_shard
 
-__all__ = ["CopyJob", "CopyRun", "frames_of", "listed", "planned", "sampled"]
+__all__ = ["CopyEstimate", "CopyJob", "CopyRun", "estimate", "listed", "planned"]
 
 _RECORD: Final = ".seqpipe-transcode.jsonl"
 _MANIFEST: Final = "manifest.csv"
+_SAMPLES, _SAMPLE_FRAMES, _READ_CLIPS = 4, 240, 4
+_CLIP: Final = (16, 4)
+_SUMMED: Final = ("frames", "bytes_before", "bytes_after", "copy_s")
+_AVERAGED: Final = (
+    "decoded_per_frame_before",
+    "decoded_per_frame_after",
+    "read_ms_before",
+    "read_ms_after",
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,7 @@ def _stem(entry: Entry) -> str:
 
 
 def _label(listing: Listing, entry: Entry) -> str | None:
+    """Return a label as the manifest writes it."""
     if isinstance(entry.label, int):
         if entry.label < 0:
             return None
@@ -84,7 +101,7 @@ def _label(listing: Listing, entry: Entry) -> str | None:
     return None if entry.label is None or entry.label == "" else str(entry.label)
 
 
-def frames_of(index: PacketIndex, part: Range | None) -> range:
+def _frames_of(index: PacketIndex, part: Range | None) -> range:
     """Return the frames of a range."""
     span = (part or Range()).of(len(index), index.timestamps)
     return range(span.first, span.end)
@@ -137,6 +154,7 @@ class CopyRun:
             write_durably(self._manifest, _table(made).encode())
 
     def _copy(self, job: CopyJob) -> Copied | SeqpipeError | None:
+        """Make a copy; return None if it is there already, and the error of a video that cannot be read."""
         target = self._folder / job.out
         try:
             source = open_source(job.entry.name)
@@ -146,7 +164,7 @@ class CopyRun:
             index = open_index(source, cache_dir=self._cache_dir)
             with output_errors(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                frames = frames_of(index, job.entry.part)
+                frames = _frames_of(index, job.entry.part)
                 copied = transcode(source, index, target, self._settings, frames=frames)
         except SeqpipeError as error:
             error.source = error.source or job.entry.name
@@ -179,6 +197,7 @@ class CopyRun:
         return done
 
     def _record(self, values: Mapping[str, Any]) -> None:
+        """Append a finished copy to this run's record."""
         with self._lock, output_errors(self._own), self._own.open("a", encoding="utf-8") as file:
             file.write(f"\n{json.dumps(values)}")  # on a line of its own, whatever a killed run left
             file.flush()
@@ -199,11 +218,89 @@ def _table(jobs: Seq[CopyJob]) -> str:
 
 
 def _text(value: Any) -> str:
+    """Return a value of a manifest as text."""
     plain = value.tolist() if hasattr(value, "tolist") else value
     return json.dumps(plain) if isinstance(plain, (list, dict)) else str(plain)
 
 
-def sampled(
+@dataclass(frozen=True, kw_only=True)
+class CopyEstimate:
+    """What copies of all videos of a list cost and gain, by copies of the middle of a few.
+
+    Seconds and milliseconds are processor time of this machine; clips are of 16 frames with a stride of 4.
+
+    Attributes:
+        videos: number of copies.
+        sampled: number of those that were made, in part.
+        frames: number of frames of all copies.
+        bytes_before: bytes of the video data of the originals.
+        bytes_after: bytes of the copies.
+        copy_s: time to make the copies.
+        decoded_per_frame_before: frames that are decoded for each frame of random clips of the originals.
+        decoded_per_frame_after: the same of the copies.
+        read_ms_before: time to read a frame of random clips of the originals, at the size of the copies.
+        read_ms_after: the same of the copies.
+    """
+
+    videos: int
+    sampled: int
+    frames: int
+    bytes_before: int
+    bytes_after: int
+    copy_s: float
+    decoded_per_frame_before: float
+    decoded_per_frame_after: float
+    read_ms_before: float
+    read_ms_after: float
+
+
+def estimate(jobs: Seq[CopyJob], settings: CopySettings, cache_dir: str | None) -> CopyEstimate:
+    """Make copies of the middle of a few videos, read clips of both, and return what this is for all videos."""
+    found = list[Mapping[str, float]]()
+    with tempfile.TemporaryDirectory() as folder:
+        for job, source, index in _sampled(jobs, _SAMPLES, cache_dir):
+            wanted, table = _frames_of(index, job.entry.part), index.packets
+            middle = wanted[max(0, (len(wanted) - _SAMPLE_FRAMES) // 2) :][:_SAMPLE_FRAMES]
+            target, began = Path(folder) / f"{len(found)}.mp4", time.process_time()
+            made = transcode(source, index, target, settings, frames=middle)
+            spent_s = time.process_time() - began
+            copy = open_index(open_source(str(target)), cache_dir=folder, whole=True)
+            read_ms = partial(_read_ms, short_side=settings.short_side, cache_dir=cache_dir)
+            found.append(
+                {
+                    "frames": len(wanted),
+                    "bytes_before": table.size[table.frame_packet[wanted.start : wanted.stop]].sum(),
+                    "bytes_after": made.bytes / made.frames * len(wanted),
+                    "copy_s": spent_s / made.frames * len(wanted),
+                    "decoded_per_frame_before": decoded_per_frame(index, *_CLIP),
+                    "decoded_per_frame_after": decoded_per_frame(copy, *_CLIP),
+                    "read_ms_before": read_ms(job.entry.name, middle),
+                    "read_ms_after": read_ms(str(target), range(made.frames)),
+                }
+            )
+    scale, count = len(jobs) / max(1, len(found)), max(1, len(found))
+    sums = {name: sum(float(sample[name]) for sample in found) for name in _SUMMED}
+    means = {name: round(sum(sample[name] for sample in found) / count, 2) for name in _AVERAGED}
+    copy_s = round(sums.pop("copy_s") * scale, 1)
+    totals: dict[str, Any] = {name: round(value * scale) for name, value in sums.items()} | means
+    return CopyEstimate(videos=len(jobs), sampled=len(found), copy_s=copy_s, **totals)
+
+
+def _read_ms(name: str, frames: range, *, short_side: int, cache_dir: str | None) -> float:
+    """Return the milliseconds of processor time to read a frame of clips that are spread over frames of a video."""
+    length, stride = _CLIP
+    span = (length - 1) * stride + 1
+    starts = np.linspace(0, max(0, len(frames) - span), _READ_CLIPS).round().astype(np.int64)
+    clips = [[*frames[start : start + span : stride]] for start in np.unique(starts).tolist()]
+    with VideoReader(name, threads=1, output=OutputSpec(short_side=short_side), cache_dir=cache_dir) as video:
+        video.frames(clips[0])  # which sets decoders up
+        began = time.process_time()
+        for clip in clips:
+            video.frames(clip)
+        return 1000 * (time.process_time() - began) / sum(map(len, clips))
+
+
+def _sampled(
     jobs: Seq[CopyJob], count: int, cache_dir: str | None
 ) -> Iterator[tuple[CopyJob, Source, PacketIndex]]:
     """Yield jobs spread evenly over a list whose videos can be opened."""
@@ -212,7 +309,8 @@ def sampled(
     for job in jobs[::step]:
         try:
             source = open_source(job.entry.name)
-            yield job, source, open_index(source, cache_dir=cache_dir)
+            # whole, as the kinds of packets tell which are decoded
+            yield job, source, open_index(source, cache_dir=cache_dir, whole=True)
             found += 1
         except SourceError:
             continue

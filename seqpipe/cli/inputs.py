@@ -107,6 +107,7 @@ def refuse_mixture(video: InputFile, volume: InputFile) -> click.UsageError:
 
 
 def _expand(path: str, *, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
+    """Yield the inputs that a path of the command line stands for."""
     if path == "-":
         yield from _standard_input(streamed=streamed)
     elif "://" in path:
@@ -121,6 +122,7 @@ def _expand(path: str, *, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
 
 
 def _standard_input(*, streamed: bool) -> Iterator[InputFile | SeqpipeError]:
+    """Yield standard input: the file behind it, or itself."""
     from .standard_input import NAME, file_behind, standard_input
 
     try:
@@ -149,6 +151,7 @@ def _matches(pattern: str) -> Iterator[InputFile | SeqpipeError]:
 
 
 def _search(folder: Path) -> Iterator[InputFile | SeqpipeError]:
+    """Yield the videos and volumes of a folder and of all folders in it."""
     failures: list[OSError] = []
     any_file, skipped = False, SkippedFiles()
     for root, folders, names in os.walk(folder, onerror=failures.append, followlinks=True):

@@ -167,16 +167,19 @@ def read_rows(path: Path) -> list[ManifestRow]:
 
 
 def _journal(path: Path) -> Path:
+    """Return the journal that a manifest is written to first."""
     return path if path.suffix.lower() == ".jsonl" else path.with_name(f"{path.name}.journal.jsonl")
 
 
 def _read_jsonl(path: Path) -> list[ManifestRow]:
+    """Read the rows of a manifest of JSON lines."""
     lines = path.read_bytes().split(b"\n")
     # Text after the last newline is empty, or an incomplete line of a killed export.
     return [_row(_json(line, path, number), path, number) for number, line in enumerate(lines[:-1], 1)]
 
 
 def _json(line: bytes, path: Path, number: int) -> Mapping[str, Any]:
+    """Return a line of JSON as a mapping."""
     try:
         values = parse_json(line)
     except ValueError as error:
@@ -187,6 +190,7 @@ def _json(line: bytes, path: Path, number: int) -> Mapping[str, Any]:
 
 
 def _read_csv(path: Path) -> list[ManifestRow]:
+    """Read the rows of a manifest of comma-separated values."""
     import csv
 
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
@@ -200,6 +204,7 @@ def _read_csv(path: Path) -> list[ManifestRow]:
 
 
 def _value(name: str, text: str | None) -> Any:
+    """Return the value of a field from its text."""
     if not text:
         return None
     if name in _TEXTS:
@@ -211,6 +216,7 @@ def _value(name: str, text: str | None) -> Any:
 
 
 def _read_parquet(path: Path) -> list[ManifestRow]:
+    """Read the rows of a Parquet manifest."""
     parquet = _pyarrow()
     try:
         rows = parquet.read_table(path).to_pylist()
@@ -220,6 +226,7 @@ def _read_parquet(path: Path) -> list[ManifestRow]:
 
 
 def _row(values: Mapping[str, Any], path: Path, number: int) -> ManifestRow:
+    """Return a row from its values."""
     if set(values) != set(_COLUMNS):
         raise _unreadable(path, number, f"lacks columns; it needs {', '.join(_COLUMNS)}")
     for name, value in values.items():
@@ -232,6 +239,7 @@ def _row(values: Mapping[str, Any], path: Path, number: int) -> ManifestRow:
 
 
 def _unreadable(path: Path, number: int, fact: str) -> ManifestError:
+    """Return the error of a row that cannot be read."""
     return ManifestError(
         f"line {number} {fact}",
         source=str(path),
@@ -240,6 +248,7 @@ def _unreadable(path: Path, number: int, fact: str) -> ManifestError:
 
 
 def _unopened(path: Path, error: OSError) -> ManifestError:
+    """Return the error of a manifest that cannot be opened."""
     return ManifestError(
         f"the manifest cannot be read ({error.strerror or error})",
         source=str(path),
@@ -248,6 +257,7 @@ def _unopened(path: Path, error: OSError) -> ManifestError:
 
 
 def _write_csv(rows: Iterable[ManifestRow], file: BinaryIO) -> None:
+    """Write rows as comma-separated values."""
     import csv
 
     text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="", write_through=True)
@@ -258,6 +268,7 @@ def _write_csv(rows: Iterable[ManifestRow], file: BinaryIO) -> None:
 
 
 def _write_parquet(rows: Iterable[ManifestRow], file: BinaryIO) -> None:
+    """Write rows as Parquet."""
     parquet = _pyarrow()
     import pyarrow
 
@@ -282,6 +293,7 @@ def text_in_utf8(text: str) -> str:
 
 
 def _pyarrow() -> Any:
+    """Import PyArrow, or say how to install it."""
     from ..writers.shards import load_pyarrow  # most manifests do without
 
     return load_pyarrow()

@@ -57,6 +57,7 @@ class Bar:
             self._shown.update(self._task, description=self._text())
 
     def _text(self) -> str:
+        """Return what the bar says: the work, and how many inputs are finished."""
         return f"{self._what} {self._finished:,}/{self._inputs:,}"
 
 
@@ -122,6 +123,7 @@ class Tally:
         click.get_current_context().exit(int(bool(summary["failed"])))
 
     def _line(self, kind: str, values: dict[str, Any]) -> None:
+        """Print a line of JSON, if there are such lines."""
         if self._as_json:
             click.echo(json.dumps({"type": kind, **values}))
 
@@ -155,6 +157,7 @@ def _as_options(clause: str, known: Collection[str]) -> str:
 
 
 def _option(match: re.Match[str]) -> str:
+    """Return an argument as an option."""
     flag = f"--{(match['name'] or match['bare']).replace('_', '-')}"
     return (
         flag

@@ -76,7 +76,9 @@ class _Checked(ParamType):
         param: click.Parameter,  # noqa: ARG002  Click's
         incomplete: str,
     ) -> list[CompletionItem]:
-        return [CompletionItem(one) for one in self.param.choices or () if one.startswith(incomplete)]
+        return [
+            CompletionItem(choice) for choice in self.param.choices or () if choice.startswith(incomplete)
+        ]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
@@ -134,7 +136,7 @@ class _DeviceType(ParamType):
         incomplete: str,
     ) -> list[CompletionItem]:
         names = ("auto", "cpu", "cuda", "cuda:0", "cuda:all")
-        return [CompletionItem(one) for one in names if one.startswith(incomplete)]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,7 @@ def files_from(command: CommandT) -> CommandT:
 
 
 def _list(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
+    """Keep the paths that a file lists for the argument ``paths``."""
     if name is None:
         return
     with click.open_file(name, "rb") as file:
@@ -262,6 +265,7 @@ def _list(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
 
 
 def _with_listed(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the typed and the listed paths."""
     all_paths = (*value, *ctx.meta.get(_LISTED, ()))
     if not all_paths:
         raise click.MissingParameter(ctx=ctx, param=param)
@@ -316,6 +320,7 @@ def _number(value: Any) -> Any:
 
 
 def _mark(text: str) -> Mark | None:
+    """Return the position that a text stands for; None if it is none."""
     if match := _FRAMES.fullmatch(text):
         return Mark(int(match[1]), in_frames=True)
     if _SECONDS.fullmatch(text):

@@ -169,6 +169,7 @@ def record_options(
 
 
 def _write(path: Path, entries: Mapping[str, RecordEntry]) -> None:
+    """Write the record of a folder."""
     text = json.dumps({source: asdict(entry) for source, entry in entries.items()}, indent=0)
     write_whole(path, lambda file: file.write(text.encode("ascii")))
 
@@ -294,6 +295,7 @@ class _EarlierRun:
         return done
 
     def _is_finished(self, wanted: ManifestRow, changed_ns: int) -> bool:
+        """Return whether a file is what the manifest, or the record of its source, says."""
         entry, row = self.entry, self.by_output.get(wanted.output or "")
         if row is not None:
             return row == wanted and (entry is None or entry.pixels == self.settings.pixels)
@@ -301,6 +303,7 @@ class _EarlierRun:
 
 
 def _stat(path: Path) -> os.stat_result | None:
+    """Return the status of a file; None if there is none."""
     try:
         return path.stat()
     except OSError:

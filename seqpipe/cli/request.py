@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from ..errors import ParameterError
-from ..video.convert.output import Color, OutputSpec, transposed
+from ..video.convert.output import OutputSpec, Transfer, transposed
 from ..video.device import DecodeChoice, Device, parse_devices
 from ..volume.axes import SliceAxis
 from ..writers.encoders import Encode, Encoder, check_ending, encoder
@@ -22,6 +22,8 @@ __all__ = ["ARRAYS", "ExportRequest", "Options"]
 
 ARRAYS: Final = ("npy", "npz", "nii.gz")
 """Formats that hold whole volumes."""
+
+_FLOATS: Final = ("npy", "npz")
 
 _WITHOUT_EFFECT: Final = (
     *("paths", "out", "jobs", "device", "decode", "encode", "manifest", "resume", "overwrite", "on_error"),
@@ -55,6 +57,7 @@ _VIDEOS_ONLY: Final = (
         "dedup",
         "codec",
         "gop",
+        "transfer",
         "start",
         "end",
         "duration",
@@ -114,6 +117,7 @@ class Options:
     per_shard: int = 100
     codec: str | None = None
     gop: int | None = None
+    transfer: Transfer | None = None
     axis: SliceAxis = "axial"
     window: tuple[float, float] | None = None
     mip: bool = False
@@ -146,6 +150,7 @@ class Options:
             encode=self.encode,
             codec=self.codec,
             gop=self.gop,
+            grid=self.sheet_grid,
         )
         # a sample of a shard is a whole sequence, whose frames are encoded one by one
         return chosen if self.to == "files" else replace(chosen, packed=True)
@@ -184,9 +189,10 @@ class ExportRequest:
         (_check_for_volumes if volumes else _check_for_videos)(options)
         if options.resume and options.overwrite:
             raise ParameterError("--resume and --overwrite exclude one another", allowed="one of them")
-        if options.sheet_grid and not options.contact_sheet:
+        if options.sheet_grid and not options.contact_sheet and options.format != "vtt":
             raise ParameterError(
-                "--sheet-grid is for --contact-sheet, which is not given", allowed="both, or neither of them"
+                "--sheet-grid is for --contact-sheet, which is not given",
+                allowed="both, neither of them, or --format vtt",
             )
         if not options.out:  # an empty text, as from an unset variable, would mean the current folder
             raise ParameterError("out='' is empty", allowed="a folder; '.' for the current one")
@@ -197,6 +203,10 @@ class ExportRequest:
             )
         selection = _selection(options)
         writer = options.encoder()
+        if volumes and writer.streamed:
+            raise ParameterError(
+                f"--format {writer.name} is for videos", allowed="images and arrays for volumes"
+            )
         for device in devices:
             writer.setup(device, 1)  # checked now, so that errors come before any work
         pattern = options.pattern or default_pattern(
@@ -221,7 +231,7 @@ class ExportRequest:
         return cls(
             options,
             selection,
-            _output(options, writer.color),
+            _output(options, writer),
             writer,
             Pattern(pattern, sequences=selection.sequences),
             Path(options.out),
@@ -246,18 +256,19 @@ class ExportRequest:
             and not (options.dry_run or options.resume or options.overwrite or options.contact_sheet)
             and all(device.kind == "cpu" for device in self.devices)
             and "pts_ms" not in self.pattern.fields
-            and _is_empty(self.folder)
+            and self.is_folder_empty
             and (self.manifest is None or not manifest_exists(self.manifest))
         )
 
-
-def _is_empty(folder: Path) -> bool:
-    try:
-        return not os.listdir(folder)  # noqa: PTH208  one call, whatever it holds
-    except FileNotFoundError:
-        return True
-    except OSError:  # the export reports it
-        return False
+    @property
+    def is_folder_empty(self) -> bool:
+        """Whether the output folder is empty, or not there."""
+        try:
+            return not os.listdir(self.folder)  # noqa: PTH208  one call, whatever it holds
+        except FileNotFoundError:
+            return True
+        except OSError:  # the export reports it
+            return False
 
 
 def _check_for_videos(options: Options) -> None:
@@ -297,6 +308,7 @@ def _check_for_volumes(options: Options) -> None:
 
 
 def _selection(options: Options) -> FrameSelection:
+    """Return the selection of frames."""
     within = TimeRange(options.start or TimeRange.start, options.end, options.duration)
     return FrameSelection(
         fps=options.fps,
@@ -317,18 +329,27 @@ def _selection(options: Options) -> FrameSelection:
     )
 
 
-def _output(options: Options, color: Color) -> OutputSpec:
+def _output(options: Options, encoder: Encoder) -> OutputSpec:
+    """Return size, crop and type of the pixels."""
+    linear = options.transfer == "linear"
+    if linear and (options.format not in _FLOATS or options.to != "files"):
+        raise ParameterError(
+            f"--transfer linear gives float32, which {options.format} does not hold",
+            allowed=f"the formats {' and '.join(_FLOATS)}",
+        )
+    sized = {options.size, options.short_side, options.max_side} != {None}
     return OutputSpec(
-        color,
-        dtype=options.dtype,
+        encoder.color,
+        dtype="float32" if linear else options.dtype,
+        transfer=options.transfer or "coded",
         crop=transposed(options.crop),
         size=transposed(options.size),
         short_side=options.short_side,
-        max_side=options.max_side,
+        max_side=options.max_side if sized else encoder.max_side,
     )
 
 
 def _text(name: str, value: Any) -> str:
     """The value of an option as it is typed."""
     values = value if isinstance(value, tuple) else (value,)
-    return _BETWEEN.get(name, ",").join(str(one).removesuffix(".0") for one in values)
+    return _BETWEEN.get(name, ",").join(str(number).removesuffix(".0") for number in values)

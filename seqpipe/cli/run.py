@@ -6,6 +6,7 @@ import io
 import threading
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,10 +18,12 @@ from ..core.interrupts import graceful
 from ..errors import DamagedSourceError, ParameterError, SeqpipeError, printable
 from ..video.device import Device
 from ..video.engine.engine import available_cores
+from ..video.packet_index import PacketIndex
 from ..video.reader import VideoReader
 from ..writers.files import write_whole
 from ..writers.parallel import in_parallel
 from .claims import refuse_collisions, reserved
+from .exporters.frames import export_frames
 from .indexing import attempted, for_each_index
 from .inputs import InputFile, find_inputs, refuse_mixture, split
 from .manifest import Manifest, ManifestRow, manifest_exists, read_rows
@@ -40,7 +43,6 @@ from .shard import of_shard
 from .sheet import Gallery, Panel
 from .source_plan import SourcePlan, check_told_apart, first_existing, make_plan
 from .standard_input import standard_input
-from .videos import export_source
 from .work import ExportReport, ExportWork, SourceOutcome
 
 __all__ = ["run", "show_plans"]
@@ -48,6 +50,7 @@ __all__ = ["run", "show_plans"]
 _INTERRUPTED = "No file is incomplete; repeat the command with --resume to continue."
 
 PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
+Planner: TypeAlias = Callable[[InputFile, PacketIndex], SourcePlan]
 Exporter: TypeAlias = Callable[[SourcePlan, IntArray, IntArray, ExportWork, Device], SourceOutcome]
 
 
@@ -57,7 +60,7 @@ def run(options: Options) -> int:
     if options.shard is not None or options.to != "files":
         check_told_apart(everything, options)
     if options.to != "files":
-        from .shards import run_shards
+        from .exporters.shards import run_shards
 
         return run_shards(options, everything)
     items = of_shard(everything, options.shard)
@@ -67,7 +70,7 @@ def run(options: Options) -> int:
                 "standard input is exported alone, for it is read only once", advice="Use a command for each"
             )
         if not (options.takes_volumes and standard_input().is_volume):
-            from .piped import run_stream
+            from .exporters.piped import run_stream
 
             return run_stream(options, items[0])
         items = list(find_inputs(["-"]))  # a copy of the volume in a temporary file
@@ -77,7 +80,7 @@ def run(options: Options) -> int:
     request = ExportRequest.of(options, volumes=bool(volumes))
     report = ExportReport(options.out, len(items), as_json=options.as_json)
     if options.dry_run:
-        planned = _plan_all(request, items)
+        planned = _plan_all(request, items, lambda item, index: make_plan(item, index, request))
         plans = _plans_of(planned, request)
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _existing_files(plans, request), errors, request, report)
@@ -92,12 +95,16 @@ def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile |
     options = request.options
     early, first = None, items[0] if len(items) == 1 else None
     if isinstance(first, InputFile) and request.is_sequential:
-        from .while_indexing import export_while_indexing
+        from .exporters.while_indexing import export_while_indexing
 
         early = export_while_indexing(request, report, first)
-    planned = _plan_all(request, items) if early is None else [early.planned(request)]
-    plans = _plans_of(planned, request)
-    with reserved(plans, request):
+    with ExitStack() as stack:
+        if early is None:
+            planned = _plan_all(request, items, _planner(request, len(items), stack))
+        else:
+            planned = [early.planned(request)]
+        plans = _plans_of(planned, request)
+        stack.enter_context(reserved(plans, request))
         before = _existing_files(plans, request) if early is None else early.finished(plans, request.folder)
         report.kept = sum(int(files.sum()) for files in before.files) if early is None else 0
         sheet = _sheet_digest(planned, request) if options.contact_sheet else None
@@ -108,6 +115,17 @@ def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile |
         record_options(request.folder, names, settings, replace=options.overwrite, sheet=sheet)
         has_sheet = sheet is not None and not is_shown
         _export_to_manifest(planned, before, request, report, has_sheet=has_sheet)
+
+
+def _planner(request: ExportRequest, sources: int, stack: ExitStack) -> Planner:
+    """What plans a video; scenes are written meanwhile where that is possible."""
+    drafts = None
+    if request.selection.scenes:
+        from .exporters.scenes import scene_drafts
+
+        jobs = request.options.jobs or available_cores()
+        drafts = stack.enter_context(scene_drafts(request, max(1, jobs // min(jobs, sources))))
+    return (lambda item, index: make_plan(item, index, request)) if drafts is None else drafts.plan
 
 
 def _plans_of(planned: Seq[tuple[str, PlanOrError]], request: ExportRequest) -> list[SourcePlan]:
@@ -183,18 +201,20 @@ def _export_to_manifest(
         manifest.close()
 
 
-def _plan_all(request: ExportRequest, items: Seq[InputFile | SeqpipeError]) -> list[tuple[str, PlanOrError]]:
+def _plan_all(
+    request: ExportRequest, items: Seq[InputFile | SeqpipeError], plan: Planner
+) -> list[tuple[str, PlanOrError]]:
     """For each source, its path and its plan or the error that prevents one."""
     options = request.options
     results: Iterable[tuple[str, PlanOrError]]
     if request.volumes:
-        from .volumes import plan_volume
+        from .exporters.volumes import plan_volume
 
         results = (attempted(item, lambda volume: plan_volume(volume, request)) for item in items)
     else:
         results = for_each_index(
             items,
-            lambda item, index: make_plan(item, index, request),
+            plan,
             jobs=options.jobs,
             cache_dir=options.cache_dir,
             stream=options.stream,
@@ -225,6 +245,7 @@ def _existing_files(plans: Seq[SourcePlan], request: ExportRequest) -> Finished:
 
 
 def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _ExportRun) -> None:
+    """Export the sources, several at a time, and report them in order."""
     plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
     todo = [np.flatnonzero(~files) for files in before.files]
     jobs = run.request.options.jobs or available_cores()
@@ -256,14 +277,14 @@ def _export_all(planned: Seq[tuple[str, PlanOrError]], before: Finished, run: _E
 def _exporter(request: ExportRequest) -> Exporter:
     """What exports one source."""
     if request.volumes:
-        from .volumes import export_volume
+        from .exporters.volumes import export_volume
 
         return export_volume
     if request.encoder.streamed:
-        from .films import export_films
+        from .exporters.videos import export_videos
 
-        return export_films
-    return export_source
+        return export_videos
+    return export_frames
 
 
 def _conclude(plan: SourcePlan, outcome: SourceOutcome, run: _ExportRun) -> None:
@@ -314,7 +335,7 @@ def _estimate(plans: Seq[SourcePlan], counts: Seq[int], request: ExportRequest) 
     """Estimated bytes of all files, from a frame of the first source; None if it cannot be decoded."""
     if not plans:
         return 0
-    # the size of a film depends on how much its frames differ, that of a volume's slices on the window
+    # the size of a video depends on how much its frames differ, that of a volume's slices on the window
     if request.encoder.streamed or request.volumes:
         return None
     sample = plans[0].frames[len(plans[0]) // 2].tolist()

@@ -201,7 +201,7 @@ class FrameSelection:
         if self.sequence_length is not None:
             rows = self._sequences(index, spans, self.sequence_length, measured)
         else:
-            chosen = [frames for one in spans if len(frames := self._frames(index, one))]
+            chosen = [frames for scene in spans if len(frames := self._frames(index, scene))]
             if not chosen:
                 raise no_key_frame(self.within, index.info.source)
             rows = _ragged(chosen) if self.scenes else chosen[0][:, None]
@@ -254,6 +254,7 @@ class FrameSelection:
         return _ragged([row[kept] for row, kept in zip(rows, keep, strict=True) if kept.any()])
 
     def _frames(self, index: PacketIndex, span: Span) -> IntArray:
+        """Return the frames of a span that the rule selects."""
         from ..sampling.rate import at_rate
         from ..sampling.windows import every, uniform
 
@@ -269,6 +270,7 @@ class FrameSelection:
     def _sequences(
         self, index: PacketIndex, spans: Seq[Span], length: int, measured: Measured | None
     ) -> IntArray:
+        """Return the frames of each sequence."""
         from ..sampling.windows import MovingClips, Windows
 
         windows = Windows(sequence_length=length, stride=self.stride or 1, step=self.step)
@@ -298,6 +300,7 @@ def _ragged(rows: Seq[IntArray]) -> IntArray:
 
 
 def _rule(name: str, value: float) -> str:
+    """Return a rule as it is typed."""
     return name if value is True else f"{name} {value:g}"
 
 

@@ -92,6 +92,7 @@ class Gallery:
 
 
 def _panel(panel: Panel) -> str:
+    """Return the section of a source as HTML."""
     return _PANEL.substitute(
         source=_escaped(panel.source),
         facts=_escaped(panel.facts),
@@ -101,16 +102,19 @@ def _panel(panel: Panel) -> str:
 
 
 def _error(text: str) -> str:
+    """Return an error as HTML."""
     return f'<p class="error">{_escaped(text)}</p>\n'
 
 
 def _escaped(text: str) -> str:
+    """Return a text as HTML."""
     from html import escape  # with its table of names it costs as much as many of our modules
 
     return escape(printable(text))
 
 
 def _figure(picture: Thumbnail) -> str:
+    """Return a thumbnail as HTML."""
     return _FIGURE.substitute(
         frame=picture.frame,
         time=clock_text(picture.time_s),
@@ -119,6 +123,7 @@ def _figure(picture: Thumbnail) -> str:
 
 
 def _count(number: int, what: str) -> str:
+    """Return a number with what it counts."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,7 @@ class SourcePlan:
         cut: the reason why the source holds fewer frames than its header states, or "".
         between: 1 where a file holds what lies between frames (flow), one item fewer than frames; else 0.
         first: number of the first file of the plan among those of its source; 0 where the plan has all of them.
+        drafts: files that are written already under other names, by number.
     """
 
     input: InputFile
@@ -81,6 +82,7 @@ class SourcePlan:
     cut: str
     between: int = 0
     first: int = 0
+    drafts: Mapping[int, Path] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """The number of files."""
@@ -203,6 +205,7 @@ class _Measured:
         return FrameContent(self._indexes(), str(self.request.devices[0])).of(self.path)
 
     def _indexes(self) -> IndexOptions:
+        """Return the options that indexes are opened with."""
         from ..video.index.open import IndexOptions
 
         options = self.request.options
@@ -301,6 +304,7 @@ def _exists(path: Path) -> bool:
 
 
 def _facts(index: PacketIndex) -> str:
+    """Return a line about a video for the contact sheet."""
     info = index.info
     width, height = info.display_size
     rate = "" if info.average_rate is None else f", {float(info.average_rate):.4g} frames/s"
@@ -310,6 +314,7 @@ def _facts(index: PacketIndex) -> str:
 
 
 def _collision(name: str, first: tuple[SourcePlan, int], second: tuple[SourcePlan, int]) -> OutputError:
+    """Return the error for two files of one name."""
     sides = [f"frame {plan.frames[file, 0]} of {printable(plan.source)}" for plan, file in (first, second)]
     two = "two files" if first[0] is second[0] else "the files of two inputs"
     return OutputError(
@@ -338,4 +343,5 @@ def _collision_advice(first: SourcePlan, second: SourcePlan) -> str:
 
 
 def _folder(plan: SourcePlan) -> Path:
+    """Return the folder of a source."""
     return Path(plan.source).absolute().parent

@@ -41,6 +41,7 @@ def standard_input() -> StandardInput:
 
 @functools.lru_cache(maxsize=1)
 def _over(stream: BinaryIO) -> StandardInput:
+    """Return the standard input of a stream, the same for each call."""
     return StandardInput(stream)
 
 
@@ -91,6 +92,7 @@ class StandardInput:
         return self._copy
 
     def _read_some(self, size: int) -> bytes:
+        """Read some bytes as soon as they are there."""
         read1 = getattr(self._stream, "read1", self._stream.read)
         data: bytes = read1(size)
         return data

@@ -84,13 +84,14 @@ class StreamSelector:
     Attributes:
         first: the first frame of the range, once it has arrived; else None.
         frame_count: number of frames that have arrived.
+        begin_s: time of the first frame of the stream, once it has arrived.
     """
 
     def __init__(self, selection: FrameSelection, source: str) -> None:
         self._selection, self._within, self._source = selection, selection.within, source
         self.first: int | None = None
         self.frame_count = 0
-        self._begin_s = self._start_s = 0.0
+        self.begin_s = self._start_s = 0.0
         self._times: deque[float] = deque(maxlen=LOOK_AHEAD + 2)
         self._next_s: float | None = None
 
@@ -120,7 +121,7 @@ class StreamSelector:
     def _inside(self, frames: Iterator[FrameT]) -> Iterator[FrameT]:
         """The frames in the range."""
         for frame in frames:
-            self._begin_s = frame.seconds if not self.frame_count else self._begin_s
+            self.begin_s = frame.seconds if not self.frame_count else self.begin_s
             begins = self.first is None and self._is_in_range(frame)
             if begins:
                 self.first = frame.number
@@ -136,15 +137,16 @@ class StreamSelector:
             if self._selection.fps is None and frame.number + 1 == self._end():
                 return  # without waiting for the next one
         if self.first is None:
-            length_s = self._times[-1] - self._begin_s if self._times else 0.0
+            length_s = self._times[-1] - self.begin_s if self._times else 0.0
             raise nothing_in_range(self._within, self._source, self.frame_count, length_s)
 
     def _is_in_range(self, frame: TimedFrame) -> bool:
+        """Return whether a frame lies behind the start of the range."""
         start = self._within.start
         if start.in_frames:
             self._start_s = frame.seconds
             return frame.number >= start.value
-        self._start_s = self._begin_s + start.value
+        self._start_s = self.begin_s + start.value
         return frame.seconds >= self._start_s - EQUAL_S
 
     def _end(self) -> int | None:
@@ -161,9 +163,10 @@ class StreamSelector:
         end, duration = self._within.end, self._within.duration
         if duration is not None:
             return None if duration.in_frames else self._start_s + duration.value
-        return None if end is None or end.in_frames else self._begin_s + end.value
+        return None if end is None or end.in_frames else self.begin_s + end.value
 
     def _is_after_range(self, frame: TimedFrame) -> bool:
+        """Return whether a frame lies behind the end of the range."""
         if self.first is None and self._within.duration is not None:
             return False
         end, end_s = self._end(), self._end_s()
@@ -196,15 +199,15 @@ class StreamSelector:
         """The frames on screen at ascending times from the first frame on."""
         left, before = deque(times_s), None
         for frame in self._inside(frames):
-            if before is not None and left[0] < frame.seconds - self._begin_s - EQUAL_S:
+            if before is not None and left[0] < frame.seconds - self.begin_s - EQUAL_S:
                 yield before
-                while left and left[0] < frame.seconds - self._begin_s - EQUAL_S:
+                while left and left[0] < frame.seconds - self.begin_s - EQUAL_S:
                     left.popleft()
             if not left:
                 return
             before = frame
         assert before is not None
-        length_s = max(self._ends_s(), before.seconds + 2 * EQUAL_S) - self._begin_s
+        length_s = max(self._ends_s(), before.seconds + 2 * EQUAL_S) - self.begin_s
         if left[0] < length_s:
             yield before
         if left[-1] >= length_s:

@@ -92,6 +92,7 @@ class ExportReport:
         self._summarize()
 
     def _summarize(self) -> None:
+        """Report the totals."""
         seconds = time.monotonic() - self._began
         done, lost, failed = (self._counts[status] for status in ("done", "lost", "failed"))
         counts = {"sources": self.sources, "done": done, "kept": self.kept, "lost": lost, "failed": failed}

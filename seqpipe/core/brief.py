@@ -13,5 +13,5 @@ class Brief:
 
     def __repr__(self) -> str:
         own: Any = self
-        given = [one.name for one in fields(own) if getattr(self, one.name) != one.default]
+        given = [field.name for field in fields(own) if getattr(self, field.name) != field.default]
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"

@@ -35,10 +35,10 @@ def parse_json(text: object) -> Any:
         raise _too_deep() from None
     level, depth = [value], 0
     while level := [
-        one
+        value
         for whole in level
         if isinstance(whole, (dict, list))
-        for one in (whole.values() if isinstance(whole, dict) else whole)
+        for value in (whole.values() if isinstance(whole, dict) else whole)
     ]:
         depth += 1
         if depth > _MAX_DEPTH:

@@ -172,11 +172,9 @@ class KernelDevice:
 
 
 def _without_fields(argument: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a view of a structured array as raw bytes.
-
-    CuPy reads the array interface, whose description of fields NumPy builds in Python: slowly, and a KeyboardInterrupt
-    there is printed and lost.
-    """
+    """Return a view of a structured array as raw bytes."""
+    # CuPy reads the array interface, whose description of fields NumPy builds in Python: slowly, and a
+    # KeyboardInterrupt there is printed and lost.
     return argument if argument.dtype.names is None else argument.view(_void_dtype(argument.itemsize))
 
 

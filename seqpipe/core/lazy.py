@@ -26,7 +26,9 @@ def on_demand(
         if name not in modules:
             return missing(name)
         module = importlib.import_module(f"{package}.{modules[name] or name}")
-        return getattr(module, name) if modules[name] else module
+        value = getattr(module, name) if modules[name] else module
+        setattr(sys.modules[package], name, value)  # Python finds it there from now on
+        return value
 
     return fetch
 

@@ -93,10 +93,8 @@ def parallel_for(work: Callable[[int], None], count: int) -> None:
 
 
 def _start(calls: list[Callable[[], None]], count: int) -> list[Future[None]]:
-    """Call the function of a list in some threads of the pool; in none once the program ends.
-
-    A canceled future stays in the pool's queue until a thread is free; an emptied list keeps no arrays alive there.
-    """
+    """Call the function of a list in some threads of the pool; in none once the program ends."""
+    # A list, as a canceled future stays in the pool's queue until a thread is free: emptied, it keeps no arrays alive.
     global _pool
     with _lock:
         if _pool is None or _pool[0] < count:

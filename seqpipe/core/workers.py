@@ -80,10 +80,8 @@ class Workers:
         return future
 
     def _start_thread(self) -> None:
-        """Start another thread if the system allows it; the pool does with those that it has.
-
-        It refuses one beyond its limit, and Python 3.12.0 to 3.12.2 any once the main thread has ended.
-        """
+        """Start another thread if the system allows it; the pool does with those that it has."""
+        # It refuses one beyond its limit, and Python 3.12.0 to 3.12.2 any once the main thread has ended.
         threads = self._pool.threads
         # A daemon: the interpreter waits for other threads before it runs the exit handler that stops them.
         thread = threading.Thread(

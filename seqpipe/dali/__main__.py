@@ -1,4 +1,7 @@
-"""``python -m seqpipe.dali`` lists DALI 2.4's names: which are the same, which differ, what replaces others."""
+"""``python -m seqpipe.dali`` lists DALI 2.4's names: which are the same, which differ, what replaces others.
+
+With each stands the share of public programs that use it (:mod:`seqpipe.dali.names`).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from types import ModuleType
 from typing import Any, Final
 
 from ..errors import SeqpipeError
-from .names import DALI_NAMES
+from .names import DALI_NAMES, PROGRAMS
 from .table import ALIASES, row_of
 
-__all__ = ["known_lines", "table_text"]
+__all__ = ["known_lines", "shares", "table_text"]
 
 _DIFFERS: Final = {
     "Pipeline.deserialize": "texts of seqpipe's own format; those of DALI are refused",
@@ -20,6 +23,7 @@ _DIFFERS: Final = {
     "Pipeline.serialize": "text of seqpipe's own format, with the calls of operators and no functions",
     "Pipeline.start_py_workers": "without effect: workers start when they are needed",
     "auto_aug.auto_augment.get_image_net_policy": "the policy that torchvision publishes",
+    "plugin.triton.autoserialize": "returns the definition: DALI's backend of Triton runs DALI's own format alone",
     "types.STRING": "a name alone: samples are arrays of numbers",
     **dict.fromkeys(
         (
@@ -44,7 +48,6 @@ _INSTEAD: Final = {
     "plugin.pytorch.experimental.proxy": "DALIGenericIterator, in the process that trains",
     "plugin.jax.clu": "plugin.jax.DALIGenericIterator",
     "plugin.paddle": "NumPy arrays of pipe.run()",
-    "plugin.triton": "pipe.serialize(filename=…) in the model's folder",
     "types": "the names of numbers, such as types.UINT8",
 }
 """What replaces a name, or those of a module."""
@@ -89,17 +92,24 @@ def _line(module: str, name: str) -> tuple[str, list[str]]:
     return ("differs", [note]) if note else ("same", [])
 
 
+def shares() -> dict[str, float]:
+    """Return for each name of DALI the share of public programs that use it, from 0 to 1."""
+    counted = {}
+    for module, names in DALI_NAMES.items():
+        for word in names.split():
+            name, _, count = word.partition("=")
+            counted[f"{module}.{name}" if module else name] = int(count or 0) / PROGRAMS
+    return counted
+
+
 def known_lines() -> dict[str, tuple[str, str]]:
     """Return for each name of DALI its state, "same", "differs" or "no", and what differs or replaces it."""
     lines = {}
-    for module, names in DALI_NAMES.items():
-        for name in names.split():
-            group, _, rest = module.partition(".")
-            is_operator = group == "fn"
-            state, notes = (
-                _operator_line(f"{rest}.{name}" if rest else name) if is_operator else _line(module, name)
-            )
-            lines[f"{module}.{name}" if module else name] = state, "; ".join(filter(None, notes))
+    for full_name in shares():
+        module, _, name = full_name.rpartition(".")
+        is_operator = module.partition(".")[0] == "fn"
+        state, notes = _operator_line(full_name[3:]) if is_operator else _line(module, name)
+        lines[full_name] = state, "; ".join(filter(None, notes))
     for older, name in ALIASES.items():
         state, notes = _operator_line(older)
         lines[f"fn.{older}"] = state, "; ".join([*notes, f"older name of {name}"])
@@ -107,8 +117,12 @@ def known_lines() -> dict[str, tuple[str, str]]:
 
 
 def table_text() -> str:
-    """Return a line for each name: the name; same, differs or no; the differences or the alternative."""
-    rows = [f"{name:<48} {state:<8} {notes}".rstrip() for name, (state, notes) in known_lines().items()]
+    """Return a line for each name: the name; the share of programs; same, differs or no; differences or alternative."""
+    used = shares()
+    rows = [
+        f"{name:<48} {used.get(name, 0):>4.0%} {state:<8} {notes}".rstrip()
+        for name, (state, notes) in known_lines().items()
+    ]
     return "\n".join(rows)
 
 

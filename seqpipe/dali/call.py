@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from .. import ops
+from ..array import LAYOUTS
 from ..errors import ParameterError
-from ..layout import LAYOUTS
 from ..ops import REGISTRY, Run, per_frame
 from .data_node import (
     DataNode,

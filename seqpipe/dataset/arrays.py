@@ -61,12 +61,14 @@ def _converted(value: Any, layout: PixelLayout | None, convert: ArrayConverter) 
     if isinstance(value, Batch):
         if value.stacked is None:
             inner: Any = None if layout is None else layout[1:]
-            return [convert(one.data, _permutation(one.layout, inner)) for one in value.sequences]
+            return [
+                convert(sequence.data, _permutation(sequence.layout, inner)) for sequence in value.sequences
+            ]
         return convert(value.stacked, _permutation(value.layout, layout))
     if isinstance(value, Sequence):
         return convert(value.data, None)
     if isinstance(value, (list, tuple)):
-        return [_converted(one, None, convert) for one in value]
+        return [_converted(item, None, convert) for item in value]
     if not isinstance(value, np.ndarray):
         return value
     return (

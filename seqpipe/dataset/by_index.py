@@ -42,7 +42,7 @@ def readable_at(dataset: Any, indices: IntArray, epoch: int) -> Samples | None:
     if (error := first_error(read.outcomes)) is not None:
         raise error
     whole = replace(dataset, batch_size=len(indices), batched_at=0) if dataset.is_single else dataset
-    done = [one for one in read.outcomes if isinstance(one, tuple)]
+    done = [outcome for outcome in read.outcomes if isinstance(outcome, tuple)]
     if not done:
         return None
     stacked = read.stacked if len(done) == len(read.outcomes) else {}

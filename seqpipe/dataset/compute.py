@@ -64,7 +64,7 @@ class Computation:
         """Return samples as one batch, and the number of those that are left out."""
         if (error := first_error(outcomes)) is not None:
             raise error
-        samples = [(one.index, dict(one)) for one in outcomes if isinstance(one, Samples)]
+        samples = [(outcome.index, dict(outcome)) for outcome in outcomes if isinstance(outcome, Samples)]
         parts = collated(samples, {}).parts
         kept = {name: part for name, part in parts.items() if name not in _DERIVED}
         return kept, len(outcomes) - len(samples)
@@ -76,7 +76,8 @@ class Computation:
             while begun:
                 outcomes.append(self._done(begun.popleft()))
         return tuple(
-            self.finished(one[1], epoch, one[0]) if isinstance(one, tuple) else one for one in outcomes
+            self.finished(outcome[1], epoch, outcome[0]) if isinstance(outcome, tuple) else outcome
+            for outcome in outcomes
         )
 
     def _begun(self, stage: DatasetStage, outcome: SampleOutcome, epoch: int) -> Callable[[], SampleOutcome]:

@@ -211,15 +211,14 @@ class Dataset(Definition):
 
         The first operators become part of the color conversion of decoded surfaces, as far as it supports them; on a
         GPU that is one kernel, and batches at full size are never stored. Optical flow that comes next receives luma
-        straight from the surface, with "surface" and "planes": no colors are made. Batches with ``ragged="pad"`` are
+        straight from the surface, with "surface": no colors are made. Batches with ``ragged="pad"`` are
         not fused, as their windows are drawn within padded frames; frames of another size than the video's first one
         may differ by more.
 
         Args:
             how: "exact": no value differs; crops and mirrors are part of the conversion, resampling is not. "surface",
-                the default: by at most one of 255, as intermediate results are rounded once. "planes": the decoder's
-                planes are resampled before they are converted, which is fastest; 1 to 3 % of the values differ by more
-                than one step, by up to 27 where saturated colors meet. "none": operators run after the conversion.
+                the default: by at most one of 255, as intermediate results are rounded once. "none": operators run
+                after the conversion, to compare.
 
         Raises:
             ParameterError: ``how`` is none of these.

@@ -178,14 +178,16 @@ class Dealt(BatchSource):
         """See :meth:`BatchSource.finish`."""
         read = self.source.finish(ticket.work)
         if self.single:
-            indices = np.array([one[0] for one in read.outcomes if isinstance(one, tuple)], dtype=np.int64)
+            indices = np.array(
+                [outcome[0] for outcome in read.outcomes if isinstance(outcome, tuple)], dtype=np.int64
+            )
             return Fetched((Handed(read),), BatchSamples(ticket.epoch, indices, len(indices)))
         return self._batch(read, ticket)
 
     def _batch(self, read: ReadResult, ticket: Ticket) -> Fetched:
         if (error := first_error(read.outcomes)) is not None:
             raise error
-        samples = [one for one in read.outcomes if isinstance(one, tuple)]
+        samples = [outcome for outcome in read.outcomes if isinstance(outcome, tuple)]
         if not samples:
             raise EmptyBatchError("no sample of a batch can be read", advice="See the data set's report()")
         stacked = read.stacked if len(samples) == len(read.outcomes) else {}

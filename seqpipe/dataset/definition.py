@@ -186,7 +186,7 @@ class Definition(Closing):
         stages = self.stages
         if self.ragged == "pad":
             steps = self.steps[: self.batched_at]
-            before = sum(len(one.chain.ops) if isinstance(one, OperatorStage) else 1 for one in steps)
+            before = sum(len(step.chain.ops) if isinstance(step, OperatorStage) else 1 for step in steps)
             stages = with_padding(stages, before, getattr(self.source, "fill", 0))
         if self._fitted:
             return self._fitted[0]
@@ -196,7 +196,9 @@ class Definition(Closing):
 
     def explain(self) -> str:
         """Describe each pass over the pixels in a line, and why decoding does not take over more operators."""
-        changed = [name for name, one in self.source.parts.items() if one.kind in ("images", "labels")]
+        changed = [
+            name for name, part_type in self.source.parts.items() if part_type.kind in ("images", "labels")
+        ]
         return _explained(self.absorbed, self.source.device, changed)
 
     def report(self) -> Report:
@@ -267,15 +269,15 @@ class Definition(Closing):
     def opened(self, executor: Executor) -> None:
         """Register an executor, which :meth:`close` stops even if its iterator was dropped while it works."""
         # references without callbacks, which would lose an interrupt
-        for gone in [one for one in self._open if one() is None]:
+        for gone in [reference for reference in self._open if reference() is None]:
             with suppress(ValueError):  # another thread's
                 self._open.remove(gone)
         self._open.append(ref(executor))
 
     def close(self) -> None:
         """Stop the threads of all iterators and of the source; the next read starts them again."""
-        for one in list(self._open):
-            if (executor := one()) is not None:
+        for reference in list(self._open):
+            if (executor := reference()) is not None:
                 executor.stop()
         for step in self.steps:
             if isinstance(step, Function):

@@ -65,7 +65,7 @@ def packed(images: Any, token: tuple[int, int, int], *, budget: int | None = Non
             ``budget``.
     """
     frames, height, width = Bucket(token=token).token
-    clips = [_clip(one, number) for number, one in enumerate(_listed(images))]
+    clips = [_clip(clip, number) for number, clip in enumerate(_listed(images))]
     kinds = {(str(clip.dtype), clip.shape[3]) for clip in clips}
     if len(kinds) != 1:
         told = ", ".join(f"{dtype} with {channels} channels" for dtype, channels in sorted(kinds)) or "none"
@@ -101,11 +101,13 @@ def _listed(images: Any) -> list[Any]:
     if not isinstance(images, (Batch, list, tuple)):
         raise _wrong(f"images is {described_type(images)}", "a batch, or a list of images and clips")
     listed: list[Any] = []
-    for one in images:
+    for image in images:
         nested = (
-            isinstance(one, Iterable) and not isinstance(one, Sequence) and getattr(one, "ndim", None) is None
+            isinstance(image, Iterable)
+            and not isinstance(image, Sequence)
+            and getattr(image, "ndim", None) is None
         )
-        listed += list(one) if nested else [one]
+        listed += list(image) if nested else [image]
     return listed
 
 

@@ -161,13 +161,13 @@ def _batch(sequences: Iterable[Sequence], index: IntArray, stacked: Array | None
 
 def _of_one_dtype(sequences: tuple[Sequence, ...]) -> tuple[Sequence, ...]:
     """Return volumes in the smallest dtype of integers or floats that holds all their values."""
-    dtypes = list(dict.fromkeys(one.dtype for one in sequences))
+    dtypes = list(dict.fromkeys(sequence.dtype for sequence in sequences))
     if len(dtypes) == 1 or "D" not in sequences[0].layout:
         return sequences
     common = np.result_type(*dtypes)
     # int32 and float32 would become float64, but scaled values are float32 in all formats
-    is_wide = any(one.kind == "c" or one == np.float64 for one in dtypes)
-    if all(one.kind in "biu" for one in dtypes):
+    is_wide = any(dtype.kind == "c" or dtype == np.float64 for dtype in dtypes)
+    if all(dtype.kind in "biu" for dtype in dtypes):
         if common.kind not in "biu":  # uint64 and int64 would become floats
             raise UnreadableSourceError(
                 f"volumes of one batch are of {' and '.join(map(str, dtypes))}, which no type holds",
@@ -176,7 +176,10 @@ def _of_one_dtype(sequences: tuple[Sequence, ...]) -> tuple[Sequence, ...]:
             )
     elif not is_wide and common.itemsize > 4:
         common = np.dtype(np.float32)
-    return tuple(one.with_pixels(one.data.astype(common, copy=False), one.layout) for one in sequences)
+    return tuple(
+        sequence.with_pixels(sequence.data.astype(common, copy=False), sequence.layout)
+        for sequence in sequences
+    )
 
 
 def padded(batch: Batch, fill: float) -> Batch:

@@ -121,9 +121,9 @@ class OperatorStage:
         if isinstance(result, tuple):
             fields = getattr(result, "_fields", range(len(result)))
             first, *more = [
-                (field, one) for field, one in zip(fields, result, strict=True) if one is not None
+                (field, value) for field, value in zip(fields, result, strict=True) if value is not None
             ]
-            return {**parts, name: first[1], **{f"{name}_{field}": one for field, one in more}}
+            return {**parts, name: first[1], **{f"{name}_{field}": value for field, value in more}}
         return {**parts, **result} if isinstance(result, dict) else {**parts, name: result}
 
     def _check_labels(self, name: str) -> None:
@@ -370,10 +370,12 @@ class TransferStage:
         if not isinstance(value, Batch):
             return value
         stacked = None if value.stacked is None else self._array(value.stacked)
-        arrays = (self._array(one.data) for one in value.sequences) if stacked is None else stacked
+        arrays = (self._array(sequence.data) for sequence in value.sequences) if stacked is None else stacked
         pairs = zip(value.sequences, arrays, strict=True)
         return replace(
-            value, sequences=tuple(one.with_pixels(data, one.layout) for one, data in pairs), stacked=stacked
+            value,
+            sequences=tuple(sequence.with_pixels(data, sequence.layout) for sequence, data in pairs),
+            stacked=stacked,
         )
 
     def _array(self, array: Array) -> Array:
@@ -412,13 +414,15 @@ def with_padding(stages: tuple[DatasetStage, ...], before: int, fill: float) -> 
 
 def chain_of(ops: tuple[Any, ...]) -> Chain:
     """Return operators as one chain."""
-    flat = [one for op in ops for one in (op if isinstance(op, (list, tuple)) else [op])]
+    flat = [operator for op in ops for operator in (op if isinstance(op, (list, tuple)) else [op])]
     return flat[0] if len(flat) == 1 and isinstance(flat[0], Chain) else Chain(*flat)
 
 
 def check_operators(chain: Chain, parts: Mapping[str, Type], *, is_batched: bool) -> None:
     """Check that operators can act on the parts of samples."""
-    layouts = {one.layout for one in parts.values() if one.layout and one.kind == "images"}
+    layouts = {
+        part_type.layout for part_type in parts.values() if part_type.layout and part_type.kind == "images"
+    }
     for op in chain.operators:
         takes = getattr(getattr(op, "traits", None), "takes", "images")
         if takes == "batches" and not is_batched:

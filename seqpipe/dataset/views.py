@@ -81,7 +81,10 @@ class Views:
     def parts(self) -> Mapping[str, Type]:
         """Those of the source; images have another size."""
         known = dict(self.source.parts)
-        return {name: Type(one.kind, one.layout, one.dtype, one.device) for name, one in known.items()}
+        return {
+            name: Type(part_type.kind, part_type.layout, part_type.dtype, part_type.device)
+            for name, part_type in known.items()
+        }
 
     @property
     def facts(self) -> Mapping[str, object]:

@@ -150,6 +150,7 @@ from .volume.channel_sets import *  # noqa: F403  a module's __all__ is the list
 from .volume.history import invert as invert_volume
 from .volume.history import replay
 from .volume.intensity import *  # noqa: F403  a module's __all__ is the list of its operators
+from .volume.kspace import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.label_values import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.local import *  # noqa: F403  a module's __all__ is the list of its operators
 from .volume.misaligned import *  # noqa: F403  a module's __all__ is the list of its operators
@@ -225,6 +226,7 @@ __all__ += temporal.frames.__all__
 __all__ += volume.acquisition.__all__
 __all__ += volume.channel_sets.__all__
 __all__ += volume.intensity.__all__
+__all__ += volume.kspace.__all__
 __all__ += volume.label_values.__all__
 __all__ += volume.local.__all__
 __all__ += volume.misaligned.__all__

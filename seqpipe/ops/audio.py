@@ -6,7 +6,9 @@ and of HTK.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,8 @@ from ..array import Array
 from ..errors import ParameterError
 
 __all__ = [
+    "band_products",
+    "bands_of",
     "mel_filters",
     "mfcc",
     "nonsilent_region",
@@ -24,6 +28,11 @@ __all__ = [
     "spectrogram",
     "to_decibels",
 ]
+
+_BAND: Final = 8
+"""Filters that are multiplied at once: neighbors share most of their bins."""
+_WINDOWS: Final = 32
+"""Windows that are transformed at once, whose values stay in a core's cache."""
 
 
 def spectrogram(
@@ -55,11 +64,23 @@ def spectrogram(
         raise ParameterError(
             f"a signal of {len(signal)} samples", source="spectrogram", allowed=f"{window_length} or more"
         )
-    windows = np.lib.stride_tricks.sliding_window_view(signal, window_length)[::window_step] * factors
-    return _powers(np.fft.rfft(windows, size, axis=1), power).T
+    import cv2
+
+    views = np.lib.stride_tricks.sliding_window_view(signal, window_length)[::window_step]
+    powers = np.empty((count, size // 2 + 1), np.float32)
+    windows = np.zeros((_WINDOWS, size), np.float32)
+    for first in range(0, count, _WINDOWS):
+        some = views[first : first + _WINDOWS]
+        np.multiply(some, factors, windows[: len(some), :window_length])
+        # by rows in float32: 7 times as fast as NumPy's
+        transform = cv2.dft(windows[: len(some)], flags=cv2.DFT_ROWS | cv2.DFT_COMPLEX_OUTPUT)
+        powers[first : first + _WINDOWS] = _powers(transform.view(np.complex64)[:, : size // 2 + 1, 0], power)
+    return np.asarray(cv2.transpose(powers))
 
 
+@lru_cache(maxsize=16)
 def _hann(length: int) -> Array:
+    """Return a Hann window; it is shared, so it must not be changed."""
     return 0.5 * (1 - np.cos(2 * np.pi / length * (np.arange(length) + 0.5)))
 
 
@@ -94,6 +115,28 @@ def mel_filters(
     return filters.astype(np.float32)
 
 
+def bands_of(filters: Array) -> tuple[tuple[slice, Array], ...]:
+    """Return groups of neighboring filters: the bins that they use, and their weights for these bins."""
+    groups = []
+    for first in range(0, len(filters), _BAND):
+        weights = filters[first : first + _BAND]
+        used = np.flatnonzero(weights.any(axis=0))
+        bins = slice(used[0], used[-1] + 1) if len(used) else slice(0, 1)
+        groups.append((bins, np.ascontiguousarray(weights[:, bins])))
+    return tuple(groups)
+
+
+def band_products(spectrum: Array, bands: Iterable[tuple[slice, Array]], axis: int = 0) -> Array:
+    """Return the products of filters, by :func:`bands_of`, with a spectrum along an axis.
+
+    Products this small stay on the calling thread, where one of the whole matrix wakes the threads of BLAS.
+    """
+    moved = np.moveaxis(spectrum, axis, 0)
+    lines = moved.reshape(len(moved), -1)
+    products = np.concatenate([weights @ lines[bins] for bins, weights in bands])
+    return np.moveaxis(products.reshape(-1, *moved.shape[1:]), 0, axis)
+
+
 def _mel(hertz: float, htk: bool) -> Any:
     if htk:
         return 1127 * np.log1p(hertz / 700)
@@ -112,7 +155,7 @@ def to_decibels(
     """Return ``multiplier * log10(values / reference)``, but not less than ``cutoff_db``."""
     level = float(reference) or float(values.max(initial=0)) or 1.0
     ratio = np.maximum(np.asarray(values, np.float32) / np.float32(level), 10 ** (cutoff_db / multiplier))
-    return np.asarray(multiplier * np.log10(ratio), np.float32)
+    return np.asarray(np.log(ratio, ratio) * np.float32(multiplier / np.log(10)), np.float32)
 
 
 def mfcc(

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from ..array import Array, IntArray
 from ..core.cached import cached_property
-from ..errors import ParameterError
 from .call.op import Op
 from .core.blocks import values_of_all
 from .core.distributions import Number
@@ -65,9 +64,8 @@ class _Regions(Op, register=False):
         """
         result = self.fill_value
         if len(result) > 1 and (len(result) != spec.channels or len(result) > _LEVELS):
-            raise ParameterError(
+            raise self.refusal(
                 f"fill_value has {len(result)} values for {spec.channels} channels",
-                source=self.name,
                 allowed=f"one, or one for each of up to {_LEVELS} channels",
             )
         return {"levels": np.resize(result, _LEVELS) if len(result) == 1 else (*result, 0, 0, 0)[:_LEVELS]}
@@ -153,10 +151,8 @@ class Erase(_Regions):
         super().__post_init__()
         count = len(self.more or ())
         if count % 4 or count > 4 * (_MAX_REGIONS - 1):
-            raise ParameterError(
-                f"more has {count} numbers",
-                source=self.name,
-                allowed=f"4 for each of up to {_MAX_REGIONS - 1} regions",
+            raise self.refusal(
+                f"more has {count} numbers", allowed=f"4 for each of up to {_MAX_REGIONS - 1} regions"
             )
 
     def boxes(self, p: Any, height: int, width: int) -> IntArray:

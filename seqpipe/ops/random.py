@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from ..array import Array
 from ..core.cached import cached_property
-from ..errors import ParameterError
 from ..random import stream_index, streams
 from .call.inputs import error_source
 from .core import distributions
@@ -69,17 +68,15 @@ class _Random(Declaration, register=False):
     ) -> npt.NDArray[np.float64]:
         """Sample the numbers of one or several samples."""
         if self.per_frame and frames is None:
-            raise ParameterError(
-                "per_frame=True, and the number of frames is not known",
-                source=self.name,
-                allowed="sequences of one length",
+            raise self.refusal(
+                "per_frame=True, and the number of frames is not known", allowed="sequences of one length"
             )
-        one = np.ndim(index) == 0
+        single = np.ndim(index) == 0
         shape = (frames,) if self.per_frame and frames is not None else ()
-        indices = indices_of(self, index, 1 if one else np.size(index))
+        indices = indices_of(self, index, 1 if single else np.size(index))
         generators = streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), indices)
         result = np.array([self.reference(rng, shape) for rng in generators], np.float64)
-        return result[0] if one else result
+        return result[0] if single else result
 
 
 @dataclass(frozen=True, eq=False, repr=False)

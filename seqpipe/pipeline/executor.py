@@ -177,7 +177,7 @@ class Executor:
         if self.prefetch and self.before is None and not self._ended:
             for source in self.sources:
                 source.prepare()  # while this batch is read, so that decoders wait for less after it
-        self._depths[0] += sum(one.result.done() for one in self._queue)
+        self._depths[0] += sum(queued.result.done() for queued in self._queue)
         self._depths[1] += 1
         with self._waited.waiting():
             try:
@@ -547,7 +547,7 @@ def _samples_of(fetched: list[Fetched], sources: Seq[BatchSource]) -> BatchSampl
     """Return the samples of the first source."""
     if not fetched:
         raise ParameterError("there is no source of samples", allowed="a reader or an external source")
-    counts = [len(one.samples.indices) for one in fetched]
+    counts = [len(selection.samples.indices) for selection in fetched]
     if len(set(counts)) > 1:
         sizes = ", ".join(f"{source.name} gave {n}" for source, n in zip(sources, counts, strict=True))
         raise ParameterError(

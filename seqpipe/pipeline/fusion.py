@@ -23,7 +23,7 @@ from .graph import Numbers
 
 __all__ = ["Framing", "Fuse", "Head", "PixelAffine", "Split", "scales", "split"]
 
-Fuse: TypeAlias = Literal["exact", "surface", "planes", "none"]
+Fuse: TypeAlias = Literal["exact", "surface", "none"]
 
 _INTEGER_TOLERANCE = 1e-6  # pixels; tolerance for coordinates that are integers up to float64 rounding
 _SAMPLED: Final = frozenset((*ValueMap._fields, "std"))  # parameters that maps of values depend on
@@ -39,7 +39,6 @@ class Head:
         plain: the reader's output without them.
         affine: dtype, mean and standard deviation of the result, where the operators change them.
         layout: layout of the result.
-        rounded: whether RGB values are rounded before they are resampled, as operators would receive them.
         luma: name of the remaining operator that needs luma alone, so that the conversion makes no colors; "" if none.
         numbers: values of the nodes among the operators' parameters; None if there are none.
     """
@@ -48,7 +47,6 @@ class Head:
     plain: OutputSpec
     affine: PixelAffine
     layout: str
-    rounded: bool
     luma: str = ""
     numbers: Numbers | None = None
 
@@ -67,7 +65,7 @@ class Head:
         if self.luma:
             values["color"] = "GRAY"
         outputs = {  # checked once for all samples of one framing
-            framing: framing.output(self.plain, rounded=self.rounded, **values) for framing in set(framings)
+            framing: framing.output(self.plain, **values) for framing in set(framings)
         }
         return [outputs[framing] for framing in framings]
 
@@ -75,9 +73,7 @@ class Head:
         """Describe the conversion in a line."""
         resampled = ""
         if any("scaling" in op.traits.converted for op in self.ops):
-            resampled = (
-                "; colors are rounded, then resampled" if self.rounded else "; its planes are resampled"
-            )
+            resampled = "; colors are rounded, then resampled"
         names = " → ".join([*(op.name for op in self.ops), *(["luma"] if self.luma else [])])
         resampled += f"; {self.luma} needs the luma alone: no colors are made" if self.luma else ""
         return f"{names}: by the reader's conversion, straight from the decoded surface{resampled}"
@@ -123,7 +119,7 @@ def split(chain: Chain, plain: OutputSpec, fuse: Fuse, numbers: Numbers | None =
     if not fused and not luma:
         return Split(None, chain, reason)
     pending = numbers if any(op.pending for op in fused) else None
-    head = Head(tuple(fused), plain, conversion.affine, conversion.layout, fuse == "surface", luma, pending)
+    head = Head(tuple(fused), plain, conversion.affine, conversion.layout, luma, pending)
     return Split(head, tail, reason)
 
 
@@ -162,7 +158,7 @@ class _Conversion:
 
     def needs_luma_alone(self, member: Any) -> bool:
         """Whether what follows needs no colors, so that a conversion to full-range luma does instead."""
-        if self.fuse in ("exact", "none") or self.affine.changed or not isinstance(member, Declaration):
+        if self.fuse != "surface" or self.affine.changed or not isinstance(member, Declaration):
             return False
         # code values of YCbCr are no colors: their luma is not that of GRAY
         coded = self.plain.transfer == "coded" and self.plain.dtype == "uint8"
@@ -276,15 +272,15 @@ class Framing:
         """Return the geometry with an operator applied after it."""
         return self._scaled(mapping) if resampled else self._moved(mapping)
 
-    def output(self, plain: OutputSpec, *, rounded: bool, **values: Any) -> OutputSpec:
-        """Return the output specification of this geometry."""
+    def output(self, plain: OutputSpec, **values: Any) -> OutputSpec:
+        """Return the output specification of this geometry; colors are rounded before they are resampled."""
         fields: dict[str, Any] = {"mirror": self.mirror, **values}
         if scales(plain):
             fields["part"] = transposed(self.crop)
         else:
             boxes = {"crop": self.crop, "window": self.window, "size": self.size, "part": self.part}
             fields |= {name: transposed(box) for name, box in boxes.items()}
-        if self.window is not None and rounded:
+        if self.window is not None:
             fields["rounded"] = "uint16" if plain.is_float else plain.dtype
         return replace(plain, **fields)
 

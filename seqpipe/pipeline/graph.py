@@ -128,11 +128,11 @@ class Graph:
     def users(self, node: DataNode) -> tuple[DataNode | None, ...]:
         """The nodes that use a node, once for each use, and None for each time that it is an output."""
         position = self._order.position(node)
-        outputs = [None for one in self._outputs if self._order.position(one) == position]
+        outputs = [None for output in self._outputs if self._order.position(output) == position]
         uses = [
-            one
-            for one in self._order.nodes
-            for used in one.operands
+            node
+            for node in self._order.nodes
+            for used in node.operands
             if self._order.position(used) == position
         ]
         return (*uses, *outputs)
@@ -196,7 +196,10 @@ class Graph:
                 ops = list(step.chain.ops if step.calls else self._targets(step))
                 last = self._position(step)
                 users = [
-                    one for one in self._steps for node in one.operands if self._order.position(node) == last
+                    step
+                    for step in self._steps
+                    for node in step.operands
+                    if self._order.position(node) == last
                 ]
                 if (
                     step.calls
@@ -218,7 +221,9 @@ class Graph:
     @staticmethod
     def _targets(step: GraphStep) -> list[Any]:
         """The operator of a single call that is no chain."""
-        return [one.target for one in step.nodes if isinstance(one, DeferredCall)] if not step.calls else []
+        return (
+            [node.target for node in step.nodes if isinstance(node, DeferredCall)] if not step.calls else []
+        )
 
     def after(self, absorbed: Mapping[str, tuple[GraphStep, int]]) -> Graph:
         """Return what remains of the graph if the first operators of some of its steps are applied elsewhere.
@@ -248,7 +253,7 @@ class Graph:
         used |= {self._order.position(node) for node in self._outputs}
         result._input_positions = {n: at for n, at in inputs.items() if n in absorbed or at in used}
         layouts = {**self._image_inputs, **dict.fromkeys(absorbed)}
-        result._image_inputs = {n: one for n, one in layouts.items() if n in result._input_positions}
+        result._image_inputs = {n: layout for n, layout in layouts.items() if n in result._input_positions}
         return result
 
     @property
@@ -374,7 +379,7 @@ class Numbers:
 
     def _value(self, node: DataNode, run: Run) -> Any:
         own = self.order.nodes[self.order.position(node)]  # with its occurrence
-        return own.value([self._value(one, run) for one in own.operands], run)
+        return own.value([self._value(operand, run) for operand in own.operands], run)
 
 
 def _indices(inputs: Mapping[str, Any], index: Any) -> Any:

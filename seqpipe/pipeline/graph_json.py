@@ -68,16 +68,16 @@ def _state(node: DataNode) -> dict[str, Any]:
 
 def _maker(maker: Any) -> dict[str, Any]:
     if isinstance(maker, DeferredSampleCall):
-        return {**_maker(maker.target), "parts": {name: _part(one) for name, one in maker.parts.items()}}
+        return {**_maker(maker.target), "parts": {name: _part(part) for name, part in maker.parts.items()}}
     return {"maker": maker.state()}
 
 
-def _part(one: Any) -> dict[str, Any]:
+def _part(part: Any) -> dict[str, Any]:
     """Return the type of a part and its attributes without the data; {} for a value that is not a part."""
-    if not isinstance(one, parts.Part):
+    if not isinstance(part, parts.Part):
         return {}
-    more = {field.name: getattr(one, field.name) for field in fields(one) if field.name != "data"}
-    return {"kind": type(one).__name__, **more}
+    more = {field.name: getattr(part, field.name) for field in fields(part) if field.name != "data"}
+    return {"kind": type(part).__name__, **more}
 
 
 def from_json(text: str) -> tuple[DataNode, ...]:
@@ -123,7 +123,7 @@ def _node(entry: Any, nodes: Seq[DataNode], where: str) -> DataNode:
 def _target(state: dict[str, Any], nodes: Seq[DataNode]) -> Any:
     result = member_of_state(state["maker"], partial(_operator, nodes=nodes))
     return (
-        DeferredSampleCall(result, {n: _kind(one) for n, one in state["parts"].items()})
+        DeferredSampleCall(result, {n: _kind(part) for n, part in state["parts"].items()})
         if "parts" in state
         else result
     )

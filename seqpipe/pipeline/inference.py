@@ -40,7 +40,7 @@ def infer(order: Ordered, known: Mapping[str, Type] | None = None) -> Inferred:
     types: dict[int, tuple[Type, ...]] = {}
     waits: list[str] = []
     for position, node in enumerate(order.nodes):
-        operand_types = [types[order.position(one)] for one in node.operands]
+        operand_types = [types[order.position(operand)] for operand in node.operands]
         try:
             types[position] = _types_of(node, operand_types, known or {})
         except SeqpipeError as error:
@@ -72,14 +72,14 @@ def _types_of(
         return (_of_arithmetic(node, operand_types),)
     if isinstance(node, DeferredCall):
         inputs = iter(operand_types[: len(node.inputs)])
-        by_position = [next(inputs)[0] if isinstance(one, DataNode) else _UNKNOWN for one in node.args]
+        by_position = [next(inputs)[0] if isinstance(arg, DataNode) else _UNKNOWN for arg in node.args]
         return types_after(node.target, by_position, node.options.get("layout"))
     return (Type(device=getattr(node, "device", None)),)
 
 
 def _of_arithmetic(node: Computed, operand_types: list[tuple[Type, ...]]) -> Type:
     operands = iter(operand_types)
-    dtypes = [next(operands)[0].dtype if isinstance(one, DataNode) else one for one in node.parts]
+    dtypes = [next(operands)[0].dtype if isinstance(part, DataNode) else part for part in node.parts]
     dtype = None if None in dtypes else result_type(node.sign, *dtypes).name
     return Type("numbers", None, dtype, "cpu")
 
@@ -97,9 +97,9 @@ def _waits(node: DataNode, operand_types: list[tuple[Type, ...]]) -> list[str]:
         return []
     where = line_of(node)
     return [
-        f"{where + ': ' if where else ''}{one} is computed on {kind.device}, and {what} needs it in main memory: "
+        f"{where + ': ' if where else ''}{node} is computed on {kind.device}, and {what} needs it in main memory: "
         "each batch waits for the GPU"
-        for one, (kind, *_) in pairs
+        for node, (kind, *_) in pairs
         if kind.device not in (None, "cpu")
     ]
 
@@ -109,12 +109,12 @@ def dot_text(order: Ordered, types: Mapping[int, tuple[Type, ...]]) -> str:
     lines = []
     for position, node in enumerate(order.nodes):
         label = [node.label, *(str(kind) for kind in types[position] if kind != _UNKNOWN)]
-        text = "\\n".join(one.replace("\\", "\\\\").replace('"', '\\"') for one in label)
+        text = "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in label)
         lines.append(f'  n{position} [label="{text}"];')
     lines += [
-        f"  n{order.position(one)} -> n{position};"
+        f"  n{order.position(operand)} -> n{position};"
         for position, node in enumerate(order.nodes)
-        for one in node.operands
+        for operand in node.operands
     ]
     return "digraph {\n" + "\n".join(lines) + "\n}\n"
 

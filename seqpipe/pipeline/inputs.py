@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..array import DEFAULT_LAYOUTS, frame_axis
 from ..errors import ParameterError
-from ..layout import DEFAULT_LAYOUTS, frame_axis
 from ..ops import DataNode, Named, Run
 from ..ops.core.deferred import DeferredCall
 from ..ops.core.nodes import GRAPH_ARGUMENTS
@@ -120,11 +120,11 @@ def extent_of(image_layouts: Mapping[str, str | None], values: Mapping[str, Any]
 def _extent(value: Any, layout: str | None) -> BatchExtent | None:
     """Return the size of a value, or None if it is unknown."""
     if isinstance(value, Batch):
-        return BatchExtent(len(value), _common(len(one) for one in value))
+        return BatchExtent(len(value), _common(len(samples) for samples in value))
     if isinstance(value, Sequence):
         return BatchExtent(1, len(value))
     if isinstance(value, (list, tuple)):
-        each = [extent for one in value if (extent := _extent(one, layout))]
+        each = [extent for operand in value if (extent := _extent(operand, layout))]
         return BatchExtent(len(value), _common(extent.frames for extent in each))
     shape: tuple[int, ...] = getattr(value, "shape", ())
     letters = layout or DEFAULT_LAYOUTS.get(len(shape), "")

@@ -8,8 +8,8 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..array import DEFAULT_LAYOUTS
 from ..core.cached import cached_property
-from ..layout import DEFAULT_LAYOUTS
 from ..ops import Chain, DataNode, Op, Run
 from ..ops.core.deferred import DeferredCall, naming_nodes
 from ..ops.core.nodes import Occurrences
@@ -77,7 +77,7 @@ def ordered(outputs: Iterable[DataNode]) -> Ordered:
         stack = [output]
         while stack:
             node = stack[-1]
-            missing = [] if node in order else [one for one in node.operands if one not in order]
+            missing = [] if node in order else [operand for operand in node.operands if operand not in order]
             if missing:
                 stack.extend(reversed(missing))
             else:
@@ -173,12 +173,14 @@ class GraphStep:
         A chain propagates layouts, and a call declares its own: both must agree. Fusion must be exact.
         """
         targets = (self.chain, call.target)
-        if not self.calls or any(one.fuse != "exact" for one in targets if isinstance(one, Chain)):
+        if not self.calls or any(target.fuse != "exact" for target in targets if isinstance(target, Chain)):
             return False
         before, after = self.calls[0].options.get("layout"), call.options.get("layout")
         if before is not None:
             return _after(self.chain, before) == after
-        return after is None and all(_after(self.chain, one) == one for one in DEFAULT_LAYOUTS.values())
+        return after is None and all(
+            _after(self.chain, letters) == letters for letters in DEFAULT_LAYOUTS.values()
+        )
 
 
 def _after(chain: Chain, layout: str) -> str:
@@ -195,7 +197,7 @@ def _chains(node: DeferredCall) -> bool:
 
 def steps_of(order: Ordered, outputs: Seq[DataNode]) -> list[GraphStep]:
     """Return the steps of a graph in evaluation order, without inputs."""
-    uses = Counter(order.position(node) for one in order.nodes for node in one.operands)
+    uses = Counter(order.position(node) for step in order.nodes for node in step.operands)
     uses.update(order.position(node) for node in outputs)
     steps: dict[int, GraphStep] = {}  # by the position of the last node
     for position, node in enumerate(order.nodes):

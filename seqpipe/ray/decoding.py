@@ -131,7 +131,7 @@ def _columns(samples: Samples) -> dict[str, Any]:
     """Return samples by column: a tensor or list for each."""
     columns = {name: _column(value) for name, value in converted(samples, None, numpy_array).items()}
     for value in samples.values():
-        affines = [one.affine for one in value.sequences] if isinstance(value, Batch) else []
+        affines = [sequence.affine for sequence in value.sequences] if isinstance(value, Batch) else []
         if known := [affine.ravel().tolist() for affine in affines if affine is not None]:
             columns["affine"] = known
             break
@@ -139,16 +139,13 @@ def _columns(samples: Samples) -> dict[str, Any]:
 
 
 def _column(values: Any) -> Any:
-    """Return values of samples as Ray takes them: pixels and sound as tensors, other arrays as lists.
-
-    The type of a column does not depend on whether the samples of a request happen to have one shape.
-    """
+    """Return values as Ray takes them, whatever their shapes: pixels and sound as tensors, others as lists."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values
-    if all(isinstance(one, np.ndarray) and one.ndim > 2 for one in values):
+    if all(isinstance(value, np.ndarray) and value.ndim > 2 for value in values):
         if isinstance(values, np.ndarray):
             return values
         tensors = np.empty(len(values), object)
         tensors[:] = values
         return tensors
-    return [one.tolist() if isinstance(one, np.ndarray) else one for one in values]
+    return [value.tolist() if isinstance(value, np.ndarray) else value for value in values]

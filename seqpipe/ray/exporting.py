@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import numpy as np
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from ..dataset import Dataset
 
 __all__ = ["WriteUnits", "export"]
+
+_DYING_S: Final = 20.0
+"""How long Ray may take to end the actors of a run that was killed."""
 
 
 def export(
@@ -64,21 +68,23 @@ def export(
     if "://" not in folder:
         folder = os.path.abspath(folder)  # noqa: PTH100  actors may have other working directories
     check_whole(dataset, "export()")
-    job = write_job(dataset, folder, given)
+    job = replace(write_job(dataset, folder, given), run=uuid4().hex)
     place = ActorPool.of(dataset, concurrency, num_cpus, num_gpus)
-    with job.claimed():
-        units = job.begin(resume=resume, overwrite=overwrite)
     counts = dict.fromkeys(("written", "lost", "files", "bytes"), 0)
-    if units:
-        rows = ray_module("ray.data").from_items(
-            [{"unit": unit} for unit in units], override_num_blocks=len(units)
-        )
-        done = place.pooled(rows, WriteUnits, dataset, folder, given, place.num_cpus, batch_size=1)
-        for row in raised_by_name(done.iter_rows()):
-            counts = {name: count + row[name] for name, count in counts.items()}
-    todo = sum(len(job.samples(unit)) for unit in units)
+    with job.claimed(wait_s=_DYING_S):
+        units = job.begin(resume=resume, overwrite=overwrite)
+        if units:
+            rows = ray_module("ray.data").from_items(
+                [{"unit": unit} for unit in units], override_num_blocks=len(units)
+            )
+            arguments = dataset, folder, given, job.run, place.num_cpus
+            done = place.pooled(rows, WriteUnits, *arguments, batch_size=1)
+            for row in raised_by_name(done.iter_rows()):
+                counts = {name: count + row[name] for name, count in counts.items()}
+        todo = sum(len(job.samples(unit)) for unit in units)
+        complete = job.finish()
     return WriteReport(
-        folder=job.store.place, samples=job.size, kept=job.size - todo, complete=job.finish(), **counts
+        folder=job.store.place, samples=job.size, kept=job.size - todo, complete=complete, **counts
     )
 
 
@@ -89,13 +95,16 @@ class WriteUnits:
         dataset: the :class:`seqpipe.Dataset`.
         folder: path or URL of the folder.
         options: arguments of :meth:`seqpipe.Dataset.write`.
+        run: name of the run, which all of its actors share.
         num_cpus: cores of the actor.
     """
 
-    def __init__(self, dataset: Dataset, folder: str, options: WriteOptions, num_cpus: int = 1) -> None:
+    def __init__(
+        self, dataset: Dataset, folder: str, options: WriteOptions, run: str, num_cpus: int = 1
+    ) -> None:
         use_cores(dataset, num_cpus)
         self._dataset, self._options = dataset, replace(options, threads=num_cpus)
-        self._job = write_job(dataset, folder, options)
+        self._job = replace(write_job(dataset, folder, options), run=run)
         self._names = sample_names(dataset.source, options)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,9 @@ _ACTORS: Final = Param(
 _CPUS: Final = Param(name="num_cpus", doc="Cores of an actor", kind=int, lo=1, hi=1024, unit="cores")
 _OLDEST: Final = (2, 51)
 _GPUS: Final = Param(name="num_gpus", doc="GPUs of an actor", kind=int, lo=0, hi=1)
+_BLOCKS_IN_STORE: Final = 16
+"""Blocks of an actor that fit into its share of the object store: Ray limits how many wait, whatever their size."""
+_LEAST_BLOCK_BYTES: Final = 2**20
 
 
 def ray_module(name: str = "ray") -> Any:
@@ -107,6 +110,9 @@ class ActorPool:
     def pooled(self, rows: Any, actor: type, *arguments: Any, batch_size: int | None) -> Any:
         """Return a Ray data set whose batches an actor's class has mapped; errors keep their class."""
         rows.context.raise_original_map_exception = True
+        store = int(ray_module().cluster_resources().get("object_store_memory", 0))
+        block_bytes = max(store // (_BLOCKS_IN_STORE * self.actors), _LEAST_BLOCK_BYTES)
+        rows.context.target_max_block_size = min(rows.context.target_max_block_size, block_bytes)
         return rows.map_batches(
             actor,
             fn_constructor_args=arguments,

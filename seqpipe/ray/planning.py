@@ -36,9 +36,9 @@ def _ids(fingerprint: str, epoch: int, indices: Iterable[int]) -> list[str]:
     start = blake2b(f"{fingerprint}/{epoch}/".encode(), digest_size=16)
     ids = []
     for index in indices:
-        one = start.copy()
-        one.update(str(index).encode())
-        ids.append(one.hexdigest())
+        digest = start.copy()
+        digest.update(str(index).encode())
+        ids.append(digest.hexdigest())
     return ids
 
 

@@ -21,7 +21,11 @@ from .frame_values import ComputedValues
 
 __all__ = [
     "CONTENT",
+    "CONTENT_OUTPUT",
+    "NEIGHBORS",
+    "SHORTEST_SCENE",
     "ContentArray",
+    "ContentMeter",
     "FrameContent",
     "SceneDetector",
     "by_scenes",
@@ -40,7 +44,12 @@ CONTENT: Final = np.dtype([("change", "<f4"), ("dark", "<f4"), ("sharpness", "<f
 the first frame and next to lost ones. ``dark``: share of pixels whose luma is below a tenth of its range.
 ``sharpness``: variance of the Laplacian of luma. ``look``: difference hash of luma, 64 bits.
 """
-_SIDE_PX: Final = 256
+CONTENT_OUTPUT: Final = OutputSpec(max_side=256)
+"""Color and size of the frames whose values are computed."""
+NEIGHBORS: Final = 2
+"""Frames on each side that a change is compared with."""
+SHORTEST_SCENE: Final = 15
+"""Least number of frames of a scene that others follow."""
 _DARK: Final = 26  # a tenth of 255
 _LEAST_AVERAGE: Final = 1e-5
 
@@ -55,7 +64,7 @@ class FrameContent(ComputedValues[np.void]):
 
     _suffix = ".content"
     _dtype = CONTENT
-    _output = OutputSpec(max_side=_SIDE_PX)
+    _output = CONTENT_OUTPUT
 
     def __init__(self, indexes: IndexOptions, device: str = "cpu") -> None:
         super().__init__(indexes)
@@ -70,25 +79,43 @@ class FrameContent(ComputedValues[np.void]):
         return VideoReader(name, stream=stream, device=self._device, output=self._output, **kept)
 
     def _compute(self, video: VideoReader) -> ContentArray:
-        import cv2
-
-        values = np.zeros(len(video), CONTENT)
-        values["change"] = values["sharpness"] = np.nan
-        before, previous = None, -1
+        meter = ContentMeter(len(video))
         with contextlib.suppress(DamagedSourceError):  # values of lost frames stay NaN
             for frame in video.stream(range(len(video)), host=True):
                 assert frame.frames is not None  # a reader's frames are numbered
-                number, pixels = int(frame.frames[0]), frame.numpy()
-                colors = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)
-                luma = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
-                row = values[number]
-                if before is not None and number == previous + 1:
-                    row["change"] = cv2.norm(colors, before, cv2.NORM_L1) / colors.size
-                row["dark"] = np.count_nonzero(luma < _DARK) / luma.size
-                row["sharpness"] = cv2.meanStdDev(cv2.Laplacian(luma, cv2.CV_16S))[1].item() ** 2
-                row["look"] = _difference_hash(cv2.resize(luma, (9, 8), interpolation=cv2.INTER_AREA))
-                before, previous = colors, number
-        return values
+                meter.add(int(frame.frames[0]), frame.numpy())
+        return meter.values
+
+
+class ContentMeter:
+    """Computes the values of frames that come in order, of the size and color of :data:`CONTENT_OUTPUT`.
+
+    Args:
+        count: number of frames of the video.
+
+    Attributes:
+        values: the values, as :data:`CONTENT` has them; of frames that did not come, NaN and 0.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.values: ContentArray = np.zeros(count, CONTENT)
+        self.values["change"] = self.values["sharpness"] = np.nan
+        self._before: npt.NDArray[np.uint8] | None = None
+        self._previous = -1
+
+    def add(self, number: int, pixels: Any) -> None:
+        """Compute the values of a frame."""
+        import cv2
+
+        colors = cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)
+        luma = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+        row = self.values[number]
+        if self._before is not None and number == self._previous + 1:
+            row["change"] = cv2.norm(colors, self._before, cv2.NORM_L1) / colors.size
+        row["dark"] = np.count_nonzero(luma < _DARK) / luma.size
+        row["sharpness"] = cv2.meanStdDev(cv2.Laplacian(luma, cv2.CV_16S))[1].item() ** 2
+        row["look"] = _difference_hash(cv2.resize(luma, (9, 8), interpolation=cv2.INTER_AREA))
+        self._before, self._previous = colors, number
 
 
 def _difference_hash(small: npt.NDArray[Any]) -> int:
@@ -102,8 +129,8 @@ def scene_starts(
     *,
     threshold: float = 3.0,
     least_change: float = 15.0,
-    window: int = 2,
-    shortest: int = 15,
+    window: int = NEIGHBORS,
+    shortest: int = SHORTEST_SCENE,
 ) -> IntArray:
     """Return the frames with which scenes begin, 0 among them, by the adaptive rule of PySceneDetect.
 

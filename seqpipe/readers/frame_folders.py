@@ -266,6 +266,12 @@ class FolderEngine:
 
     def _sequence(self, request: Request) -> Sequence:
         folder, gray = str(request.origin), request.output.color == "GRAY"
+        if request.output.color == "RGBA":
+            raise ParameterError(
+                "color='RGBA' is not read from folders of images",
+                source=folder,
+                advice="Open the images as a video by a pattern of their names, such as 'img%03d.png'",
+            )
         pixels, decoded = request.out, dict[int, Array]()
         frames = request.frames.tolist()
         for position, frame in enumerate(frames):

@@ -117,6 +117,16 @@ class ComputedValues(FrameValues[ValueT]):
             _write(path, stamp, values)
         return values
 
+    def lacks(self, name: str) -> bool:
+        """Return whether values of a video could be kept on disk, and are not."""
+        stamp = open_source(name, stream=self.indexes.stream).stamp()
+        return stamp is not None and _read(self._path(stamp), stamp, self._dtype) is None
+
+    def keep(self, name: str, values: npt.NDArray[ValueT]) -> None:
+        """Keep the values of a video that were computed elsewhere."""
+        if (stamp := open_source(name, stream=self.indexes.stream).stamp()) is not None:
+            _write(self._path(stamp), stamp, values)
+
     def _open(self, name: str) -> VideoReader:
         cache_dir, stream, _ = self.indexes
         return VideoReader(name, stream=stream, threads=1, output=self._output, cache_dir=cache_dir)

@@ -210,9 +210,9 @@ def hmdb51(
     paths = sorted(Path(check_path("splits", splits)).glob(f"*{ending}"))
     if not paths:
         raise SourceNotFoundError(f"there is no file *{ending}", source=str(splits), advice="Check the path")
-    labels = LabelParser([one.name.removesuffix(ending) for one in paths])
+    labels = LabelParser([path.name.removesuffix(ending) for path in paths])
     entries: list[Entry] = []
-    files = [PublishedFile(one, root, missing) for one in paths]
+    files = [PublishedFile(path, root, missing) for path in paths]
     for file, name in zip(files, labels.classes, strict=True):
         for line, text in file.lines():
             video, _, mark = text.rpartition(" ")

@@ -11,6 +11,7 @@ function                     reads
 :func:`nnunet_preprocessed`  a configuration's folder of ``nnUNet_preprocessed``
 :func:`brats`                a folder of BraTS with a folder a case, 2017 to 2025
 :func:`bids`                 a data set by the layout of BIDS
+:func:`dicom`                a folder of DICOM files, or a DICOMDIR: patients, studies and series
 :func:`idc`                  series of the Imaging Data Commons, by a manifest of idc-index
 :func:`ixi`                  IXI
 ============================ ======================================================================================
@@ -18,112 +19,44 @@ function                     reads
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from ..core.json_text import parse_json
-from ..core.param import check_list, check_path
+from ..core.param import check_list
 from ..errors import ManifestError, ParameterError, SourceNotFoundError, described_type
 from ..volume.formats.label_files import LabelFiles
-from .volumes.listing import IMAGE, LABEL, Case, Cases, subject_of
+from .published_dataset import PublicDataset, folder_of
+from .published_dicom import dicom, idc
+from .volumes.listing import IMAGE, LABEL, subject_of
 
-__all__ = ["PublicDataset", "bids", "brats", "decathlon", "idc", "ixi", "nnunet_preprocessed", "nnunet_raw"]
+__all__ = [
+    "PublicDataset",
+    "bids",
+    "brats",
+    "decathlon",
+    "dicom",
+    "idc",
+    "ixi",
+    "nnunet_preprocessed",
+    "nnunet_raw",
+]
 
-_SHOWN: Final = 10
 _DECATHLON: Final = "http://medicaldecathlon.com"
 _NNUNET: Final = "https://github.com/MIC-DKFZ/nnUNet"
 _BRATS_HOME: Final = "https://www.synapse.org/brats"
 _BRATS: Final = re.compile(r"[_-](t1|t1ce|t2|flair|t1n|t1c|t2w|t2f|seg)\.nii(?:\.gz)?", re.IGNORECASE)
-_IDC: Final = "https://portal.imaging.datacommons.cancer.gov"
-_IDC_SERIES: Final = ("SeriesInstanceUID", "crdc_series_uuid")
-_IDC_LABELS: Final = ("SEG", "RTSTRUCT")
 _IXI: Final = "https://brain-development.org/ixi-dataset"
 _IXI_NAME: Final = re.compile(r"(IXI\d{3}-[A-Za-z]+-\d+)-(\w+)\.nii(\.gz)?")
 _IXI_COUNTS: Final[Mapping[str, int]] = {"T1": 581, "T2": 578, "PD": 578, "MRA": 570}
 """Number of files of each modality in the publisher's archives."""
-
-
-@dataclass(frozen=True)
-class PublicDataset:
-    """The content of a folder with a published dataset.
-
-    Attributes:
-        name: name of the dataset.
-        home: URL of its publisher.
-        folder: the folder.
-        files: name → path for each complete case, for ``seqpipe.cases(files=…)``.
-        subjects: subject of each case.
-        test: the cases without published labels.
-        classes: number of a label → its meaning.
-        missing: expected files that do not exist.
-        unexpected: volumes that the description does not name.
-        notes: further differences from the publisher's description.
-        regions: name of a region → the labels it consists of, where they overlap; of the channels of ``label`` if the
-            function was asked for regions.
-        ignore: the label of voxels without annotation, or None.
-    """
-
-    name: str
-    home: str
-    folder: str
-    files: tuple[dict[str, Any], ...]
-    subjects: tuple[str, ...]
-    test: tuple[dict[str, str], ...] = ()
-    classes: Mapping[int, str] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-    unexpected: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    regions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    ignore: int | None = None
-
-    @property
-    def cases(self) -> Cases:
-        """The complete cases, for :func:`seqpipe.volumes`."""
-        entries = (
-            Case(dict(parts), str(next(iter(parts.values()))), subject)
-            for parts, subject in zip(self.files, self.subjects, strict=True)
-        )
-        labels = (LABEL,) if self.files and LABEL in self.files[0] else ()
-        return Cases(tuple(entries), labels)
-
-    def checked(self) -> PublicDataset:
-        """Return the dataset itself, if it is complete."""
-        if self.missing or not self.files:
-            what = f"{len(self.missing)} files are missing: {_several(self.missing)}"
-            raise SourceNotFoundError(
-                what if self.missing else "there is no complete case",
-                source=self.folder,
-                advice=f"Download {self.name} again from {self.home}, or use the complete cases in .files",
-            )
-        return self
-
-    def __str__(self) -> str:
-        parts = ", ".join(self.files[0]) if self.files else "none complete"
-        lines = [f"{self.name}: {len(self.files)} cases ({parts})"]
-        lines += [f"{len(self.test)} cases for testing"] if self.test else []
-        lines += (
-            [f"classes: {', '.join(f'{n} {name}' for n, name in self.classes.items())}"]
-            if self.classes
-            else []
-        )
-        lines += (
-            [f"{len(self.missing)} missing: {_several(self.missing)}"]
-            if self.missing
-            else ["nothing is missing"]
-        )
-        lines += (
-            [f"{len(self.unexpected)} unexpected: {_several(self.unexpected)}"] if self.unexpected else []
-        )
-        return "\n".join([*lines, *self.notes])
 
 
 def decathlon(folder: str | os.PathLike[str]) -> PublicDataset:
@@ -132,12 +65,12 @@ def decathlon(folder: str | os.PathLike[str]) -> PublicDataset:
     Its ``dataset.json`` names the images, labels and classes, and their numbers. Images of several modalities, such as
     those of ``Task01_BrainTumour``, are series ``FDHWC``; ``Prepare(series_as_channels=True)`` makes them channels.
     """
-    root = _folder(folder)
+    root = folder_of(folder)
     description = _description(root / "dataset.json")
     try:
-        training = [(str(one["image"]), str(one["label"])) for one in description["training"]]
+        training = [(str(case["image"]), str(case["label"])) for case in description["training"]]
         testing = [
-            str(one["image"] if isinstance(one, Mapping) else one) for one in description.get("test", [])
+            str(case["image"] if isinstance(case, Mapping) else case) for case in description.get("test", [])
         ]
         classes = {int(number): str(name) for number, name in description["labels"].items()}
         name = str(description["name"])
@@ -166,9 +99,9 @@ def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> 
 
     The modalities of a subject are on different grids: ``Prepare(align="first")`` resamples them to the first's.
     """
-    root = _folder(folder)
+    root = folder_of(folder)
     wanted = check_list("modalities", modalities, "a list of names")
-    if not wanted or not all(isinstance(one, str) and one in _IXI_COUNTS for one in wanted):
+    if not wanted or not all(isinstance(modality, str) and modality in _IXI_COUNTS for modality in wanted):
         raise ParameterError(f"modalities={modalities!r} is not valid", allowed=", ".join(_IXI_COUNTS))
     subjects: dict[str, dict[str, str]] = {}
     folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]
@@ -178,18 +111,18 @@ def ixi(folder: str | os.PathLike[str], modalities: Seq[str] = ("T1", "T2")) -> 
             subjects.setdefault(match[1], {})[match[2]] = str(path)
     complete = {subject: images for subject, images in subjects.items() if len(images) == len(set(wanted))}
     missing = [
-        f"{subject}-{one}.nii.gz"
+        f"{subject}-{modality}.nii.gz"
         for subject, images in subjects.items()
-        for one in wanted
-        if one not in images
+        for modality in wanted
+        if modality not in images
     ]
-    counts = {one: sum(one in images for images in subjects.values()) for one in wanted}
+    counts = {modality: sum(modality in images for images in subjects.values()) for modality in wanted}
     notes = tuple(
-        f"{count} files of {one}, and {_IXI_COUNTS[one]} in the publisher's archive"
-        for one, count in counts.items()
-        if count != _IXI_COUNTS[one]
+        f"{count} files of {modality}, and {_IXI_COUNTS[modality]} in the publisher's archive"
+        for modality, count in counts.items()
+        if count != _IXI_COUNTS[modality]
     )
-    files = tuple({one.lower(): images[one] for one in wanted} for images in complete.values())
+    files = tuple({modality.lower(): images[modality] for modality in wanted} for images in complete.values())
     return PublicDataset("IXI", _IXI, str(root), files, tuple(complete), missing=tuple(missing), notes=notes)
 
 
@@ -200,7 +133,7 @@ def nnunet_raw(folder: str | os.PathLike[str], *, regions: bool = False) -> Publ
     several the names of the channels. Labels that are lists are regions, which overlap; ``ignore`` is the label of
     voxels without annotation.
     """
-    root = _folder(folder)
+    root = folder_of(folder)
     description = _description(root / "dataset.json")
     try:
         channels = {int(n): str(name) for n, name in description["channel_names"].items()}
@@ -227,25 +160,25 @@ def nnunet_raw(folder: str | os.PathLike[str], *, regions: bool = False) -> Publ
     if isinstance(listed, dict):
         cases = [
             {
-                **dict(zip(names.values(), (str(root / image) for image in one["images"]), strict=True)),
-                LABEL: str(root / one["label"]),
+                **dict(zip(names.values(), (str(root / image) for image in case["images"]), strict=True)),
+                LABEL: str(root / case["label"]),
             }
-            for one in listed.values()
+            for case in listed.values()
         ]
         subjects = [*listed]
     else:
         subjects = [name.removesuffix(ending) for name in _names(root / "labelsTr") if name.endswith(ending)]
         cases = [
             {
-                **{part: str(root / "imagesTr" / f"{one}_{n:04d}{ending}") for n, part in names.items()},
-                LABEL: str(root / "labelsTr" / f"{one}{ending}"),
+                **{part: str(root / "imagesTr" / f"{subject}_{n:04d}{ending}") for n, part in names.items()},
+                LABEL: str(root / "labelsTr" / f"{subject}{ending}"),
             }
-            for one in subjects
+            for subject in subjects
         ]
     tests = sorted({name[: -len(ending) - 5] for name in _names(root / "imagesTs") if name.endswith(ending)})
     test = [
-        {part: str(root / "imagesTs" / f"{one}_{n:04d}{ending}") for n, part in names.items()}
-        for one in tests
+        {part: str(root / "imagesTs" / f"{test}_{n:04d}{ending}") for n, part in names.items()}
+        for test in tests
     ]
     notes = [f"dataset.json declares {declared} cases for training, and there are {len(cases)}"]
     result = _compared(
@@ -265,7 +198,7 @@ def nnunet_preprocessed(folder: str | os.PathLike[str]) -> PublicDataset:
     Images are z-scored, cropped and resampled; their channels are those of nnU-Net. Labels of -1 are outside of the
     image's foreground.
     """
-    root = _folder(folder)
+    root = folder_of(folder)
     names = [name.removesuffix(".pkl") for name in _names(root) if name.endswith(".pkl")]
     cases = [{IMAGE: str(root / f"{name}.b2nd"), LABEL: str(root / f"{name}_seg.b2nd")} for name in names]
     file, classes = root.parent / "dataset.json", {}
@@ -283,7 +216,7 @@ def brats(folder: str | os.PathLike[str], *, regions: bool = False) -> PublicDat
     ``t1n``, ``t1c``, ``t2w`` and ``t2f``. Cases without labels are those for testing. Regions are the whole tumor, the
     tumor core and the enhancing tumor, whose label is 4, or from 2023 on 3.
     """
-    root = _folder(folder)
+    root = folder_of(folder)
     cases: list[dict[str, str]] = []
     tests: list[dict[str, str]] = []
     enhancing = 4
@@ -330,7 +263,7 @@ def bids(
         labels: likewise, of labels, which are looked for in ``derivatives``, too. The part is named ``label`` for
             :func:`seqpipe.volumes`, or its name is given as ``cases(…, label_names=…)``.
     """
-    root = _folder(folder)
+    root = folder_of(folder)
     queries = {**dict(images), **dict(labels or {})}
     if not queries or not all(isinstance(query, str) and query for query in queries.values()):
         raise ParameterError(f"images={images!r} is not valid", source="bids", allowed="names → suffixes")
@@ -378,136 +311,7 @@ def _bids_files(root: Path, query: str) -> Iterable[Path]:
 def _bids_session(path: Path) -> tuple[str, str]:
     """Return the subject and session of a file, by its name."""
     entities = path.name.split("_")
-    return entities[0], next((one for one in entities if one.startswith("ses-")), "")
-
-
-def idc(
-    manifest: str | os.PathLike[str],
-    folder: str | os.PathLike[str],
-    *,
-    modalities: Seq[str] = ("CT", "MR", "PT"),
-) -> PublicDataset:
-    """List downloaded series of the Imaging Data Commons, by a manifest of ``idc-index``.
-
-    chosen = idc_index.IDCClient().index.query("collection_id == 'nlst'").to_csv("nlst.csv")
-    scans = idc("nlst.csv", "downloads").checked()
-
-    Each series of the modalities is a case with the part ``image``, and the subject is the patient. Its ``label`` is
-    the segmentation or the contours whose ``segmented_SeriesInstanceUID`` names it, or, in studies with one series,
-    those of the study. If some cases have a label, the others are those for testing.
-
-    Args:
-        manifest: CSV, JSON or JSONL with a row a series: ``SeriesInstanceUID`` or ``crdc_series_uuid``, ``PatientID``,
-            and where known ``Modality``, ``StudyInstanceUID``, ``collection_id``, ``segmented_SeriesInstanceUID``.
-        folder: folder of the downloads, in which each series has a folder with one of these numbers at the end of its
-            name, at any depth.
-        modalities: modalities of images; other series are left out.
-    """
-    name, root = check_path("manifest", manifest), _folder(folder)
-    rows = _idc_rows(name)
-    places = {
-        part: path
-        for path in sorted(root.rglob("*"))
-        if path.is_dir()
-        for part in (path.name, path.name.rpartition("_")[2])
-    }
-    images = [row for row in rows if row.get("Modality", modalities[0]) in modalities]
-    missing = [
-        f"{row[_IDC_SERIES[0]]} of {row['PatientID']}" for row in images if _idc_place(row, places) is None
-    ]
-    of_study: dict[str, int] = {}
-    for row in images:
-        study = row.get("StudyInstanceUID", row[_IDC_SERIES[0]])
-        of_study[study] = of_study.get(study, 0) + 1
-    labels = _idc_labels(rows, places)
-    with_label: list[tuple[dict[str, Any], str]] = []
-    without: list[tuple[dict[str, Any], str]] = []
-    notes: list[str] = []
-    for row in images:
-        place = _idc_place(row, places)
-        if place is None:
-            continue
-        study = row.get("StudyInstanceUID", "")
-        found = labels.get(("series", row[_IDC_SERIES[0]]), [])
-        if not found and of_study.get(study) == 1:
-            found = labels.get(("study", study), [])
-        subject = "/".join(filter(None, (row.get("collection_id"), row["PatientID"])))
-        if len(found) > 1:
-            notes.append(f"{row[_IDC_SERIES[0]]} has {len(found)} segmentations: the first one is used")
-        if found:
-            label = LabelFiles(str(found[0]), like=str(place))
-            with_label.append(({IMAGE: str(place), LABEL: label}, subject))
-        else:
-            without.append(({IMAGE: str(place)}, subject))
-    chosen = with_label or without
-    return PublicDataset(
-        "Imaging Data Commons",
-        _IDC,
-        str(root),
-        tuple(parts for parts, _ in chosen),
-        tuple(subject for _, subject in chosen),
-        tuple(parts for parts, _ in without) if with_label else (),
-        missing=tuple(missing),
-        notes=tuple(notes),
-    )
-
-
-def _idc_rows(name: str) -> list[dict[str, str]]:
-    """Return the rows of a manifest, as texts by the names of its columns; a series once."""
-    try:
-        text = Path(name).read_text(encoding="utf-8-sig")
-        if name.lower().endswith(".csv"):
-            rows: Any = list(csv.DictReader(io.StringIO(text, newline="")))
-        elif name.lower().endswith(".jsonl"):
-            rows = [parse_json(line) for line in text.splitlines() if line.strip()]
-        else:
-            rows = parse_json(text)
-    except FileNotFoundError as error:
-        raise SourceNotFoundError("no such file", source=name) from error
-    except (OSError, ValueError, csv.Error) as error:
-        raise ManifestError(
-            f"it cannot be read ({error})", source=name, allowed="CSV, JSON or JSONL"
-        ) from error
-    if isinstance(rows, dict) and all(
-        isinstance(column, dict) for column in rows.values()
-    ):  # as pandas writes it
-        numbers = dict.fromkeys(number for column in rows.values() for number in column)
-        rows = [{field: column.get(number) for field, column in rows.items()} for number in numbers]
-    found: dict[str, dict[str, str]] = {}
-    for number, row in enumerate(rows if isinstance(rows, list) else [], 1):
-        known = (
-            {str(k): str(v) for k, v in row.items() if v not in (None, "")} if isinstance(row, dict) else {}
-        )
-        series = next((known[field] for field in _IDC_SERIES if field in known), None)
-        if series is None or "PatientID" not in known:
-            raise ManifestError(
-                f"row {number} names no series of a patient, but {', '.join(known) or 'nothing'}",
-                source=name,
-                allowed="SeriesInstanceUID or crdc_series_uuid, and PatientID",
-            )
-        found.setdefault(series, {_IDC_SERIES[0]: series, **known})
-    if not found:
-        raise ManifestError("the manifest lists no series", source=name, allowed="a row a series")
-    return [*found.values()]
-
-
-def _idc_labels(
-    rows: Iterable[Mapping[str, str]], places: Mapping[str, Path]
-) -> dict[tuple[str, str], list[Path]]:
-    """Return the files of segmentations and contours, by the series, or else the study, that they are of."""
-    labels: dict[tuple[str, str], list[Path]] = {}
-    for row in rows:
-        if row.get("Modality") in _IDC_LABELS and (place := _idc_place(row, places)) is not None:
-            source, study = row.get("segmented_SeriesInstanceUID", ""), row.get("StudyInstanceUID", "")
-            key = ("series", source) if source else ("study", study)
-            labels.setdefault(key, []).extend(
-                path for path in sorted(place.iterdir()) if path.suffix != ".json"
-            )
-    return labels
-
-
-def _idc_place(row: Mapping[str, str], places: Mapping[str, Path]) -> Path | None:
-    return next((places[row[field]] for field in _IDC_SERIES if row.get(field, "") in places), None)
+    return entities[0], next((entity for entity in entities if entity.startswith("ses-")), "")
 
 
 def _with_regions(
@@ -561,13 +365,6 @@ def _compared(
     )
 
 
-def _folder(folder: Any) -> Path:
-    root = Path(check_path("folder", folder))
-    if not root.is_dir():
-        raise SourceNotFoundError("no such folder", source=str(root), advice="Give the unpacked folder")
-    return root
-
-
 def _description(path: Path) -> dict[str, Any]:
     try:
         description = parse_json(path.read_text(encoding="utf-8"))
@@ -584,8 +381,3 @@ def _description(path: Path) -> dict[str, Any]:
             f"it holds {described_type(description)}", source=str(path), allowed="a JSON object"
         )
     return description
-
-
-def _several(names: Seq[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

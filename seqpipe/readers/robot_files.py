@@ -47,8 +47,8 @@ def robot_folder(root: Path) -> Path:
         or Path(os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface") / "lerobot"
     ).expanduser()
     hub = home / "hub" / f"datasets--{'--'.join(root.parts)}" / "snapshots"
-    snapshots = sorted(hub.glob("*"), key=lambda one: one.stat().st_mtime) if hub.is_dir() else []
-    found = [one for one in (home / root, *snapshots[::-1]) if (one / "meta/info.json").is_file()]
+    snapshots = sorted(hub.glob("*"), key=lambda path: path.stat().st_mtime) if hub.is_dir() else []
+    found = [folder for folder in (home / root, *snapshots[::-1]) if (folder / "meta/info.json").is_file()]
     if root.is_absolute() or not found:
         raise SourceNotFoundError(
             "it is no folder, and no repository that LeRobot has downloaded",
@@ -127,11 +127,11 @@ class RobotFiles:
     @property
     def cameras(self) -> tuple[str, ...]:
         """Names of the features that are stored as videos."""
-        return tuple(name for name, one in self.features.items() if one["dtype"] == "video")
+        return tuple(name for name, feature in self.features.items() if feature["dtype"] == "video")
 
     def chosen_cameras(self, cameras: Iterable[str] | None) -> tuple[str, ...]:
         """Return the cameras to read, in the order of the data set."""
-        images = {name for name, one in self.features.items() if one["dtype"] == "image"}
+        images = {name for name, feature in self.features.items() if feature["dtype"] == "image"}
         known = tuple(name for name in self.features if name in images or name in self.cameras)
         chosen = known if cameras is None else _names(cameras)
         for name in chosen:
@@ -160,15 +160,19 @@ class RobotFiles:
         if isinstance(episodes, (str, bytes)) or not isinstance(episodes, Iterable):
             raise ParameterError(f"episodes is {described_type(episodes)}", allowed="numbers of episodes")
         given = list(episodes)
-        for one in given:
-            if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one not in self.episodes:
+        for episode in given:
+            if (
+                isinstance(episode, bool)
+                or not isinstance(episode, (int, np.integer))
+                or episode not in self.episodes
+            ):
                 allowed = f"{known[0]} to {known[-1]}" if known else "none: the data set has no episodes"
                 raise ParameterError(
-                    f"episode {one!r} does not exist", source=str(self.root), allowed=allowed
+                    f"episode {episode!r} does not exist", source=str(self.root), allowed=allowed
                 )
         if not given:
             raise ParameterError("episodes is empty", allowed="one episode or more, or None for all")
-        return tuple(sorted({int(one) for one in given}))
+        return tuple(sorted({int(episode) for episode in given}))
 
     def data_path(self, episode: int) -> Path:
         """Return the file with the columns of an episode."""
@@ -229,7 +233,8 @@ class RobotFiles:
         fps, features = info.get("fps"), info.get("features")
         is_rate = isinstance(fps, (int, float)) and math.isfinite(fps) and fps > 0
         described = isinstance(features, dict) and all(
-            isinstance(one, dict) and "dtype" in one and "shape" in one for one in features.values()
+            isinstance(feature, dict) and "dtype" in feature and "shape" in feature
+            for feature in features.values()
         )
         if not is_rate or not described:
             fault = "features is not valid" if is_rate else f"fps={fps!r} is not valid"
@@ -269,7 +274,7 @@ class RobotFiles:
 
 def read_frames(files: RobotFiles, episodes: Seq[int], cameras: Seq[str]) -> RobotFrames:
     """Read the columns of episodes, and where their frames are."""
-    wanted = {name: one for name, one in files.features.items() if _is_column(one)}
+    wanted = {name: feature for name, feature in files.features.items() if _is_column(feature)}
     wanted |= {name: {"dtype": "int64", "shape": [1]} for name in _NEEDED if name not in wanted}
     by_path: dict[Path, list[int]] = {}
     for episode in episodes:

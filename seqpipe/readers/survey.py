@@ -7,7 +7,7 @@ files; a shared register; the header of the cached index; the index, which is bu
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
@@ -145,10 +145,9 @@ class VideoSurvey:
         if self.indexes.stream is not None:
             paths = {}  # registers and the headers of cached indexes only hold facts of the best video stream
         register = Register(cache_directory(self.indexes.cache_dir), paths.values())
-        registered = register.load()
         urls = set() if self.indexes.stream is not None else {name for name in names if name not in paths}
-        shared = self._shared_facts(filter(None, map(register.stamp, paths.values())), urls)
-        known = {name: facts for name, facts in shared.items() if name not in urls} | registered
+        registered, shared = self._registered(register, paths.values(), urls)
+        known = dict(registered)
         timed = {entry.name for entry in entries if self._by_time(entry.part)}
         unknown: list[tuple[str, bool]] = []
         for name in names:
@@ -186,13 +185,28 @@ class VideoSurvey:
             return error
         return None
 
-    def _shared_facts(self, stamps: Iterable[Stamp], urls: Container[str]) -> dict[str, Facts]:
-        """Return the facts of the shared register, if there is one."""
-        if self.indexes.register is None:
-            return {}
+    def _registered(
+        self, register: Register, paths: Iterable[str], urls: Collection[str]
+    ) -> tuple[dict[str, Facts], dict[str, Facts]]:
+        """Return the facts of the earlier survey and, where it lacks some, those of the shared register.
+
+        Of the processes of a host, such as the ranks of a training, one reads the shared register of many files.
+        """
+        registered = register.load()
+        if self.indexes.register is None or (not urls and all(path in registered for path in paths)):
+            return registered, {}
         from ..video.index.shared import shared_register
 
-        return shared_register(self.indexes.register).facts(stamps, urls)
+        with register.turn():
+            registered = register.load()
+            if not urls and all(path in registered for path in paths):
+                return registered, {}
+            stamps = filter(None, map(register.stamp, paths))
+            shared = shared_register(self.indexes.register).facts(stamps, urls)
+            if known := {name: facts for name, facts in shared.items() if name not in urls}:
+                registered = known | registered
+                register.save(registered)
+            return registered, shared
 
     def _cached_facts(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
         try:

@@ -96,8 +96,8 @@ class NnunetTransform:
             )
         flat = data["image"].ndim == len("CHW")
         image, labels = (
-            one[:, None] if flat and one is not None else one
-            for one in (data["image"], data.get("segmentation"))
+            array[:, None] if flat and array is not None else array
+            for array in (data["image"], data.get("segmentation"))
         )
         sample: dict[str, Any] = {"image": Image(image)}
         if labels is not None:

@@ -115,13 +115,13 @@ def nnunet_normalization(facts: Any, scheme: str = "zscore") -> ops.Chain:
             source="nnunet_normalization",
             allowed="one channel",
         )
-    (one,) = facts.intensities.values()
-    std = max(one.std, 1e-8)
+    (intensity,) = facts.intensities.values()
+    std = max(intensity.std, 1e-8)
     # the window's result is 0 to 1
     return ops.Chain(
-        ops.Window(lo=one.p00_5, hi=one.p99_5),
-        ops.BrightnessMultiplicative(factor=(one.p99_5 - one.p00_5) / std),
-        ops.BrightnessAdditive(offset=(one.p00_5 - one.mean) / std),
+        ops.Window(lo=intensity.p00_5, hi=intensity.p99_5),
+        ops.BrightnessMultiplicative(factor=(intensity.p99_5 - intensity.p00_5) / std),
+        ops.BrightnessAdditive(offset=(intensity.p00_5 - intensity.mean) / std),
     )
 
 

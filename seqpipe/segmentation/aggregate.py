@@ -14,9 +14,10 @@ from ..dataset.dataset import Dataset
 from ..dataset.samples import Samples
 from ..errors import ParameterError, described_type
 from ..readers.volumes.listing import Case
+from ..readers.volumes.options import Grid
 from ..sequence import Batch, Sequence
 from ..sources.volumes import PatchSource
-from ..volume.patches.grid import WEIGHTS, PatchSums, Weighting, window_weights
+from ..volume.patches.grid import NO_MARGINS, WEIGHTS, PatchSums, Weighting, window_weights
 
 __all__ = ["Aggregate", "Result"]
 
@@ -76,20 +77,24 @@ class Aggregate:
                 allowed="seqpipe.volumes(…, seqpipe.Grid(…))",
             )
         self._selection, self._starts = selection, selection.starts
-        self._window = window_weights(selection.rules.take.patch or (), WEIGHTS.check(self.weights))
+        take = selection.rules.take
+        self._margins = take.margins if isinstance(take, Grid) else NO_MARGINS
+        self._window = window_weights(take.patch or (), WEIGHTS.check(self.weights), self._margins)
 
     def add(self, batch: Samples, output: Any) -> list[Result]:
         """Add the output for a batch of patches, and return the volumes that are complete by now.
 
         Args:
             batch: a batch of ``grid``.
-            output: a batch or array ``NDHWC``, with the patches' slices, rows and columns and any number of channels.
-                NumPy, CuPy, torch.
+            output: a batch or array ``NDHWC``, with the patches' slices, rows and columns, or those without their
+                margins, and any number of channels. NumPy, CuPy, torch, also of bfloat16.
 
         Raises:
             ParameterError: the shape does not fit.
         """
-        data = as_native(output.data if isinstance(output, (Batch, Sequence)) else output)
+        given = output.data if isinstance(output, (Batch, Sequence)) else output
+        # NumPy and CuPy have no bfloat16
+        data = as_native(given.float() if str(getattr(given, "dtype", "")) == "torch.bfloat16" else given)
         index = np.asarray(batch.index)
         if len(data) != len(index):
             raise ParameterError(
@@ -104,7 +109,7 @@ class Aggregate:
             sums = self._sums.get(volume)
             if sums is None:
                 grid = self._selection.infos[volume].grid
-                sums = self._sums[volume] = PatchSums(grid, self._starts[volume], self._window)
+                sums = self._sums[volume] = PatchSums(grid, self._starts[volume], self._window, self._margins)
             numbers = index[of_volume] - self._selection.bounds[volume]
             sums.add(numbers.tolist(), data if len(numbers) == len(index) else data[of_volume])
             if sums.complete:

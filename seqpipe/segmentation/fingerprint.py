@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -26,7 +26,7 @@ from ..volume.source import AnyArray
 from .each_case import CaseErrors, Progress, each_case
 from .planning import NetworkPlan, planned, target_spacing
 
-__all__ = ["CaseFacts", "Fingerprint", "IntensityFacts", "case_stamp", "fingerprint"]
+__all__ = ["CaseFacts", "Fingerprint", "IntensityFacts", "case_stamp", "fingerprint", "times_text"]
 
 _QUANTILES: Final = (np.arange(512) + 0.5) / 512
 _PERCENTILES: Final = (0.5, 50.0, 99.5)
@@ -242,18 +242,19 @@ class Fingerprint:
         counts = ", ".join(f"{n}: {v:,} voxels in {c} cases" for n, (c, v) in self.class_counts.items())
         lines = [
             f"{len(self.cases)} cases, {self.nbytes / 2**30:.2f} GiB; {len(self.lost)} could not be read",
-            f"spacing {_times(self.spacing_mm)} mm, median shape {_times(self.median_shape)}",
-            f"patches {_times(plan.patch_size)}, batch size {plan.batch_size}, about {plan.memory_gib:g} GiB",
+            f"spacing {times_text(self.spacing_mm)} mm, median shape {times_text(self.median_shape)}",
+            f"patches {times_text(plan.patch_size)}, batch size {plan.batch_size}, about {plan.memory_gib:g} GiB",
             f"labels {counts or 'none'}",
         ]
         lines += [
-            f"{name}: mean {one.mean:.4g}, std {one.std:.4g}, 0.5 % {one.p00_5:.4g}, 99.5 % {one.p99_5:.4g}"
-            for name, one in self.intensities.items()
+            f"{name}: mean {facts.mean:.4g}, std {facts.std:.4g}, 0.5 % {facts.p00_5:.4g}, 99.5 % {facts.p99_5:.4g}"
+            for name, facts in self.intensities.items()
         ]
         return "\n".join(lines)
 
 
-def _times(values: Seq[float]) -> str:
+def times_text(values: Iterable[float]) -> str:
+    """Return numbers as text, such as ``2 × 1 × 1``."""
     return " × ".join(f"{value:.4g}" for value in values)
 
 
@@ -464,14 +465,14 @@ def _statistics(values: AnyArray) -> dict[str, Any]:
 
 def _merged(several: Seq[Mapping[str, Any]]) -> IntensityFacts:
     """Merge the statistics of cases, which count the same."""
-    used = [one for one in several if one["count"]]
+    used = [facts for facts in several if facts["count"]]
     if not used:
         return IntensityFacts(*[float("nan")] * 7)
-    means, stds = np.array([one["mean"] for one in used]), np.array([one["std"] for one in used])
+    means, stds = np.array([facts["mean"] for facts in used]), np.array([facts["std"] for facts in used])
     mean = float(means.mean())
     # the variance of the mixture
     std = float(np.sqrt(max(0.0, float((stds**2 + means**2).mean()) - mean**2)))
-    together: FloatArray = np.concatenate([one["quantiles"] for one in used])
+    together: FloatArray = np.concatenate([facts["quantiles"] for facts in used])
     low, middle, high = np.percentile(together, _PERCENTILES).tolist()
-    least, most = min(one["min"] for one in used), max(one["max"] for one in used)
+    least, most = min(facts["min"] for facts in used), max(facts["max"] for facts in used)
     return IntensityFacts(mean, std, middle, low, high, least, most)

@@ -31,7 +31,7 @@ from ..sequence import Sequence
 from ..video.device import parse_device
 from ..volume.info import VolumeInfo
 from ..volume.patches.cutting import cut_patch
-from ..volume.patches.grid import WEIGHTS, Weighting, starts_of, window_weights
+from ..volume.patches.grid import WEIGHTS, Weighting, starts_of, window_weights, without_margins
 from ..volume.reader import VolumeReader
 from ..volume.regrid import resample
 from ..volume.source import Box
@@ -50,6 +50,7 @@ def infer(
     patch: int | Seq[int],
     *,
     overlap: float | Seq[float] = 0.5,
+    margin: int | Seq[int] = 0,
     tta: str = "",
     weights: Weighting = "gaussian",
     batch_size: int = 1,
@@ -75,7 +76,9 @@ def infer(
             channels, and so are several images of one grid in a dictionary, such as those of a case, which are read
             into memory.
         patch: slices, rows and columns, or one number for all axes.
-        overlap: least share of a patch that neighbors have in common.
+        overlap: least share of a patch, without its margin, that neighbors have in common.
+        margin: voxels on each side of a patch whose output is left out; the volume is padded with 0 by them. The model
+            may return outputs that are smaller than patches by their margins.
         tta: axes along which patches are mirrored, of ``"dhw"``; the scores of all combinations are averaged, so that
             ``"dhw"`` takes 8 times as long.
         weights: weight of a voxel by its position in the patch: "gaussian", "hann" or "constant".
@@ -95,11 +98,11 @@ def infer(
         ParameterError: an argument is out of bounds, or the model's output has another shape.
         BackendError: the device is not available.
     """
-    grid, found = Grid(patch, overlap, "constant"), parse_device(device)
+    grid, found = Grid(patch, overlap, "constant", margin), parse_device(device)
     if not isinstance(tta, str) or len(set(tta)) < len(tta) or set(tta) - set(_AXES):
         raise ParameterError(f"tta={tta!r} is not valid", source="infer", allowed="letters of 'dhw'")
     source, own = _opened(volume, prepare or Prepare(), head)
-    window = window_weights(grid.patch, WEIGHTS.check(weights))
+    window = window_weights(grid.patch, WEIGHTS.check(weights), grid.margins)
     tiles = _Tiles(
         source, grid, window, _BATCH.check(batch_size), tta, found.number if found.kind == "cuda" else None
     )
@@ -233,17 +236,18 @@ class _Tiles:
     def slabs(self, run: Callable[[Array], Array]) -> Iterator[Array]:
         """Yield the weighted mean of the outputs, slab by slab: ``DHWC``, as soon as no patch follows in it."""
         size = self.source.info.grid
-        starts = starts_of(size, self.grid.patch, self.grid.overlaps)
+        starts = starts_of(size, self.grid.patch, self.grid.overlaps, self.grid.margins) + self.grid.margins
+        kept = self.window.shape[0]
         planes = [*dict.fromkeys(starts[:, 0].tolist())]
         sums: Array | None = None
         begin = 0
         for number, plane in enumerate(planes):
             rows = starts[starts[:, 0] == plane]
             top = max(0, plane)
-            height = min(size[0], plane + self.grid.patch[0]) - top
+            height = min(size[0], plane + kept) - top
             for first in range(0, len(rows), self.batch_size):
                 chosen = rows[first : first + self.batch_size]
-                output = self._outputs(run, self._patches(chosen))
+                output = self._outputs(run, self._patches(chosen - self.grid.margins))
                 if sums is None:
                     # the last channel is the sum of the weights
                     sums = namespace(output).zeros((height, *size[1:], output.shape[-1] + 1), np.float32)
@@ -254,10 +258,10 @@ class _Tiles:
             done = end - begin
             yield sums[:done, ..., :-1] / sums[:done, ..., -1:]
             if end < size[0]:
-                xp, following = namespace(sums), min(size[0], end + self.grid.patch[0]) - end
+                xp, following = namespace(sums), min(size[0], end + kept) - end
                 rest = xp.zeros((following, *sums.shape[1:]), np.float32)
-                kept = min(sums.shape[0] - done, following)
-                rest[:kept] = sums[done : done + kept]
+                common = min(sums.shape[0] - done, following)
+                rest[:common] = sums[done : done + common]
                 sums, begin = rest, end
 
     def _patches(self, starts: IntArray) -> Array:
@@ -283,7 +287,8 @@ class _Tiles:
             for flipped in combinations(axes, size):
                 xp = namespace(patches)
                 output = run(xp.flip(patches, flipped) if flipped else patches)
-                if output.ndim != 5 or output.shape[:4] != patches.shape[:4]:
+                output = without_margins(output, self.grid.margins, self.window.shape)
+                if output.ndim != 5 or output.shape[:4] != (len(patches), *self.window.shape):
                     raise ParameterError(
                         f"the model's output for patches of the shape {tuple(patches.shape)} NDHWC has the shape "
                         f"{tuple(output.shape)}",
@@ -299,7 +304,7 @@ class _Tiles:
         weights = namespace(output).asarray(self.window)[..., None]
         for start, values in zip(starts.tolist(), output, strict=True):
             target, inner = [], []
-            for s, p, n in zip(start, self.grid.patch, self.source.info.grid, strict=True):
+            for s, p, n in zip(start, self.window.shape, self.source.info.grid, strict=True):
                 first, end = max(0, s), min(n, s + p)
                 target.append(slice(first, end))
                 inner.append(slice(first - s, end - s))

@@ -78,7 +78,7 @@ def prepared(
     numbers = {id(case): number for number, case in enumerate(given)}
     call = partial(_prepared_case, rules=rules, chain=chain, root=root, numbers=numbers)
     done = each_case(given, call, workers=workers, progress=progress, on_error=on_error)
-    entries = tuple(one for _, one in done if not isinstance(one, SeqpipeError))
+    entries = tuple(case for _, case in done if not isinstance(case, SeqpipeError))
     return Cases(entries, given.label_names)
 
 

@@ -207,8 +207,8 @@ def cameras(
     register = find_register(chosen.register, None)
     indexes = IndexOptions(chosen.cache_dir, STREAM.check(chosen.stream), register)
     threads, files = THREADS.check(chosen.threads), FrameFiles()
-    own = {name: one for name, one in given[0].items() if isinstance(one, Camera)}
-    names, folders = list(own), {name for name, one in own.items() if Path(one.path).is_dir()}
+    own = {name: stream for name, stream in given[0].items() if isinstance(stream, Camera)}
+    names, folders = list(own), {name for name, stream in own.items() if Path(stream.path).is_dir()}
     if folders and place.kind != "cpu":
         raise _wrong(
             f"camera {min(folders)!r} is a folder of images, and device={device!r}",
@@ -217,7 +217,7 @@ def cameras(
     videos = LazyEngine(threads, place, DECODE.check(chosen.backend), indexes)
     images = LazyFolderEngine(files, threads)
     survey = _Survey(spec, indexes, files, matched, _TOLERANCE.check(tolerance_s))
-    flat = [(name, one, name in folders) for recording in given for name, one in recording.items()]
+    flat = [(name, stream, name in folders) for recording in given for name, stream in recording.items()]
     streams = iter(videos.get().map(survey.stream, flat))
     book, rows = ReportBook(unit="recordings"), []
     for number, recording in enumerate(given):
@@ -229,7 +229,7 @@ def cameras(
     table = _table(rows, names)
     steps = np.arange(taken.length) * taken.stride
     offsets = dict.fromkeys([*names, *(name for name in table.columns if name != "recording")], steps)
-    tolerance = max(stream.tolerance_s for one in rows for stream in one.streams.values())
+    tolerance = max(stream.tolerance_s for recording in rows for stream in recording.streams.values())
     fixed = tolerance, spec, str(place), SHUFFLE.check(shuffle), SEED.check(seed), ON_ERROR.check(on_error)
     return Dataset(
         RecordingSource(
@@ -247,8 +247,8 @@ def _frames(
     """Return the frames of each camera, and what reads them."""
     return {
         name: CameraFrames(
-            np.concatenate([one.numbers[name] for one in rows]),
-            tuple(one.streams[name].shape for one in rows),
+            np.concatenate([recording.numbers[name] for recording in rows]),
+            tuple(recording.streams[name].shape for recording in rows),
             engine,
         )
         for name, engine in engines.items()
@@ -267,14 +267,14 @@ class _Survey:
 
     def stream(self, given: tuple[str, Camera | Signal, bool]) -> _Stream:
         """Return a camera or signal with its clock."""
-        name, one, is_folder = given
+        name, stream, is_folder = given
         shape: tuple[int, ...] = ()
-        if isinstance(one, Signal):
-            source, match = name, one.match
-            clock = _ascending(one.times_s, len(one.values), name)
+        if isinstance(stream, Signal):
+            source, match = name, stream.match
+            clock = _ascending(stream.times_s, len(stream.values), name)
         else:
-            source, match = str(one.path), self.match
-            clock, shape = (self._folder if is_folder else self._video)(one, name)
+            source, match = str(stream.path), self.match
+            clock, shape = (self._folder if is_folder else self._video)(stream, name)
         distance = float(np.median(np.diff(clock))) if len(clock) > 1 else 0.0
         tolerance_s = _TOLERANCES[match] * distance if self.tolerance_s is None else self.tolerance_s
         return _Stream(name, source, clock, match, tolerance_s, shape)
@@ -294,13 +294,13 @@ class _Survey:
         if times is None:
             numbers = [_NUMBER.findall(path.stem) for path in paths]
             if not all(numbers):
-                bad = paths[[not one for one in numbers].index(True)]
+                bad = paths[[not name_numbers for name_numbers in numbers].index(True)]
                 raise UnreadableSourceError(
                     f"the name {bad.name} has no number, which would be its time",
                     source=folder,
                     advice="Give Camera(times_s=…)",
                 )
-            times = [int(one[-1]) * camera.unit_s for one in numbers]
+            times = [int(name_numbers[-1]) * camera.unit_s for name_numbers in numbers]
         clock = _ascending(times, len(paths), name, folder) + camera.start_s
         height, width = decode_image(paths[0].read_bytes(), "GRAY").shape[:2]
         return clock, self.output.frame_shape(Facts(len(paths), width, height, 0, flipped=False))
@@ -339,15 +339,15 @@ class _Rows:
         """
         numbers = {name: stream.at(instants) for name, stream in streams.items()}
         columns: dict[str, npt.NDArray[Any]] = {"timestamp": instants}
-        for name, one in given.items():
+        for name, stream in given.items():
             misses = numbers[name] == OUTSIDE
             if misses.any():
                 error = streams[name].without(instants, misses)
                 if policy == "raise":
                     raise error
                 book.note(error.source or name, "instants without a frame", error)
-            if isinstance(one, Signal):
-                columns[name] = _values(one, streams[name].clock, instants, numbers[name])
+            if isinstance(stream, Signal):
+                columns[name] = _values(stream, streams[name].clock, instants, numbers[name])
             if policy == "mark":
                 columns[f"{name}_is_missing"] = misses
         columns["recording"] = np.full(len(instants), recording, np.int64)
@@ -383,17 +383,17 @@ def _windows(rows: list[_Rows], take: Clip, *, skips: bool) -> IntArray:
     step = take.length * take.stride if take.step is None else take.step
     reach = (take.length - 1) * take.stride
     starts, before = [], 0
-    for one in rows:
-        own = np.arange(0, max(len(one.instants) - reach, 0), step)
+    for recording in rows:
+        own = np.arange(0, max(len(recording.instants) - reach, 0), step)
         if skips:
-            misses = np.any([numbers == OUTSIDE for numbers in one.numbers.values()], axis=0)
+            misses = np.any([numbers == OUTSIDE for numbers in recording.numbers.values()], axis=0)
             window = np.arange(take.length) * take.stride
             own = own[~misses[own[:, None] + window].any(axis=1)] if len(own) else own
         starts.append(own + before)
-        before += len(one.instants)
+        before += len(recording.instants)
     windows: IntArray = np.concatenate(starts).astype(np.int64)
     if not len(windows):
-        longest = max(len(one.instants) for one in rows)
+        longest = max(len(recording.instants) for recording in rows)
         raise _wrong(
             f"no recording has {take.length} instants at a stride of {take.stride} with all frames and values",
             f"at most {longest} instants in all",
@@ -403,19 +403,19 @@ def _windows(rows: list[_Rows], take: Clip, *, skips: bool) -> IntArray:
 
 def _table(rows: list[_Rows], cameras: list[str]) -> RobotFrames:
     """Return the instants of all recordings as rows."""
-    lengths = [len(one.instants) for one in rows]
-    columns = {name: np.concatenate([one.columns[name] for one in rows]) for name in rows[0].columns}
+    lengths = [len(recording.instants) for recording in rows]
+    columns = {
+        name: np.concatenate([recording.columns[name] for recording in rows]) for name in rows[0].columns
+    }
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-    footage = {name: tuple(Footage(one.streams[name].source, 0.0) for one in rows) for name in cameras}
+    footage = {
+        name: tuple(Footage(recording.streams[name].source, 0.0) for recording in rows) for name in cameras
+    }
     return RobotFrames("", "", 0.0, columns, tuple(range(len(rows))), bounds, None, footage)
 
 
 def _ascending(times: Any, count: int, name: str, source: str | None = None) -> FloatArray:
-    """Return times as float64.
-
-    Raises:
-        ParameterError: they are not ``count`` finite ascending times.
-    """
+    """Return times as float64, if they are ``count`` finite ascending ones."""
     clock = np.asarray(times, np.float64)
     if clock.shape != (count,) or not count or not np.isfinite(clock).all():
         raise _wrong(f"{name!r} has times of shape {clock.shape}", f"{count} finite times in seconds", source)
@@ -445,29 +445,31 @@ def _checked(recordings: Any) -> list[dict[str, Camera | Signal]]:
             raise _wrong(
                 f"recording {number} has {', '.join(recording)}", f"as the first: {', '.join(given[0])}"
             )
-        checked.append({name: _stream_of(str(name), one) for name, one in recording.items()})
+        checked.append({name: _stream_of(str(name), stream) for name, stream in recording.items()})
         kinds = [
-            (type(one), isinstance(one, Camera) and Path(one.path).is_dir()) for one in checked[-1].values()
+            (type(stream), isinstance(stream, Camera) and Path(stream.path).is_dir())
+            for stream in checked[-1].values()
         ]
         first = [
-            (type(one), isinstance(one, Camera) and Path(one.path).is_dir()) for one in checked[0].values()
+            (type(stream), isinstance(stream, Camera) and Path(stream.path).is_dir())
+            for stream in checked[0].values()
         ]
         if kinds != first:
             raise _wrong(
                 f"recording {number} mixes videos, folders and signals differently from the first", "one kind"
             )
-    if not any(isinstance(one, Camera) for one in checked[0].values()):
+    if not any(isinstance(stream, Camera) for stream in checked[0].values()):
         raise _wrong("there is no camera", "one camera or more")
     return checked
 
 
-def _stream_of(name: str, one: Any) -> Camera | Signal:
+def _stream_of(name: str, stream: Any) -> Camera | Signal:
     if name in ("timestamp", "recording", "index"):
         raise _wrong(f"the name {name!r} is taken", "another name")
-    if isinstance(one, Signal):
-        MATCH.check(one.match)
-        return replace(one, values=np.asarray(one.values))
-    camera = one if isinstance(one, Camera) else Camera(one)
+    if isinstance(stream, Signal):
+        MATCH.check(stream.match)
+        return replace(stream, values=np.asarray(stream.values))
+    camera = stream if isinstance(stream, Camera) else Camera(stream)
     path = check_path(name, camera.path)
     if not Path(path).exists() and "://" not in str(path):
         raise SourceNotFoundError(

@@ -124,7 +124,9 @@ class _Fed(BatchSource):
 
     def _stateful(self, items: Any) -> Any:
         """Return the iterator or the iterable, whichever has a state; None if neither has one."""
-        named = (one for one in (items, self.feed.iterable) if hasattr(one, "load_state_dict"))
+        named = (
+            candidate for candidate in (items, self.feed.iterable) if hasattr(candidate, "load_state_dict")
+        )
         return next(named, None)
 
     def own_state(self) -> Any:

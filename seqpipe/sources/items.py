@@ -10,12 +10,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ..array import IntArray, as_native
+from ..array import DEFAULT_LAYOUTS, LAYOUTS, IntArray, as_native
 from ..dataset.calls import PROCESSES, CallPool
 from ..dataset.dataset import Dataset
 from ..dataset.source import PLAIN, Heads, ReadPlan, ReadResult, SampleOutcome
 from ..errors import ParameterError, SeqpipeError, described_type
-from ..layout import DEFAULT_LAYOUTS, LAYOUTS
 from ..ops import Type
 from ..parts import Image, Labels, Part
 from ..readers.report import Report, ReportBook
@@ -86,7 +85,7 @@ class ItemSource:
         if pool is not self.pool.get():  # closed, or a forked process
             indices, futures, _ = self.begin(ReadPlan(0, np.array(indices, np.int64)))
         return ReadResult(
-            tuple(self._outcome(index, one) for index, one in zip(indices, futures, strict=True))
+            tuple(self._outcome(index, future) for index, future in zip(indices, futures, strict=True))
         )
 
     def _outcome(self, index: int, future: Future[Any]) -> SampleOutcome:

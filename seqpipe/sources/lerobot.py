@@ -130,7 +130,7 @@ def _offsets(
                 allowed=", ".join(known),
             )
         try:
-            seconds = np.array([float(one) for one in times])
+            seconds = np.array([float(time_s) for time_s in times])
         except (TypeError, ValueError) as error:
             raise ParameterError(
                 f"delta_timestamps[{name!r}]={times!r} is not valid", allowed="a list of seconds"

@@ -143,7 +143,7 @@ class RecordingSource:
         return {
             "files": [Path(table.root).name, table.version, content],
             "frames": [table.episodes, list(self.cameras)],
-            "sampler": [{name: one.tolist() for name, one in self.offsets.items()}, self.tolerance_s],
+            "sampler": [{name: offsets.tolist() for name, offsets in self.offsets.items()}, self.tolerance_s],
         }
 
     def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
@@ -162,7 +162,9 @@ class RecordingSource:
         """See :class:`seqpipe.dataset.source.SampleSource`; all cameras and times are planned together."""
         items = [item for item in plan.work if item.error is None]
         stacked: dict[str, Array] = {}
-        requests: dict[LazyPool[Engine], list[Request]] = {one.pool: [] for one in self.cameras.values()}
+        requests: dict[LazyPool[Engine], list[Request]] = {
+            camera.pool: [] for camera in self.cameras.values()
+        }
         for name, camera in self.cameras.items():
             shapes = {camera.shapes[item.episode] for item in items}
             if stack and len(shapes) == 1:
@@ -188,10 +190,10 @@ class RecordingSource:
             work = self.begin(work.plan, stack=work.stack)  # closed, or a forked process
         outcomes = self._outcomes(work)
         final = [
-            self._lost(work.plan.epoch, item, one) if isinstance(one, SeqpipeError) else one
-            for item, one in zip(work.plan.work, outcomes, strict=True)
+            self._lost(work.plan.epoch, item, outcome) if isinstance(outcome, SeqpipeError) else outcome
+            for item, outcome in zip(work.plan.work, outcomes, strict=True)
         ]
-        if any(isinstance(one, SeqpipeError) for one in outcomes):
+        if any(isinstance(outcome, SeqpipeError) for outcome in outcomes):
             return ReadResult(tuple(final))
         stacked = {
             name: array[:, 0] if self._is_single(name) else array for name, array in work.stacked.items()
@@ -258,7 +260,7 @@ class RecordingSource:
         first, end = self.table.bounds[episode : episode + 2].tolist()
         wanted = {name: row + offsets for name, offsets in self.offsets.items()}
         padding = {name: (rows < first) | (rows >= end) for name, rows in wanted.items()}
-        rows = {name: np.clip(one, first, end - 1) for name, one in wanted.items()}
+        rows = {name: np.clip(numbers, first, end - 1) for name, numbers in wanted.items()}
         alone, error = np.array([row]), None
         frames = {name: camera.frames[rows.get(name, alone)] for name, camera in self.cameras.items()}
         for name, numbers in frames.items():
@@ -294,20 +296,22 @@ class RecordingSource:
                 outcomes.append(item.error)
                 continue
             read = {name: next(arrived[camera.pool]) for name, camera in self.cameras.items()}
-            errors = [one for one in read.values() if isinstance(one, SeqpipeError)]
+            errors = [outcome for outcome in read.values() if isinstance(outcome, SeqpipeError)]
             if errors and isinstance(errors[0], DeviceMemoryError):
                 raise errors[0]
-            images = {name: one for name, one in read.items() if isinstance(one, Sequence)}
+            images = {name: outcome for name, outcome in read.items() if isinstance(outcome, Sequence)}
             outcomes.append(errors[0] if errors else (item.number, self._sample(item, images)))
         return outcomes
 
     def _sample(self, item: _Item, images: Mapping[str, Sequence]) -> dict[str, Any]:
         """Return the parts of a sample, in LeRobot's order."""
         parts: dict[str, Any] = {}
-        for name, one in images.items():
+        for name, sequence in images.items():
             single = self._is_single(name)
-            data, layout = (one.data[0], one.layout[1:]) if single else (one.data, one.layout)
-            parts[name] = Sequence(data, layout, one.source)
+            data, layout = (
+                (sequence.data[0], sequence.layout[1:]) if single else (sequence.data, sequence.layout)
+            )
+            parts[name] = Sequence(data, layout, sequence.source)
         for name, column in self.table.columns.items():
             value = column[item.rows.get(name, item.row)]
             is_text = column.dtype.kind == "O"

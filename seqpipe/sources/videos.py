@@ -118,7 +118,7 @@ class ClipSource:
     def parts(self) -> Mapping[str, Type]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
         selection = self._selection
-        sides = [set(one) for one in zip(*selection.catalog.shapes, strict=True)]
+        sides = [set(sizes) for sizes in zip(*selection.catalog.shapes, strict=True)]
         shape = (selection.sampler.length, *(side.pop() if len(side) == 1 else None for side in sides))
         numbers = {"label": "", "timestamps": "F", "frames": "F", "index": "", "video": ""}
         types = {
@@ -151,7 +151,9 @@ class ClipSource:
     def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
         fetchers = {name: self._fetcher(head) for name, head in heads.items()}
-        return ReadPlan(epoch, indices, sum(one.size(epoch, indices) for one in fetchers.values()), fetchers)
+        return ReadPlan(
+            epoch, indices, sum(fetcher.size(epoch, indices) for fetcher in fetchers.values()), fetchers
+        )
 
     def _fetcher(self, head: Outputs | None) -> Fetcher:
         """Return the fetcher of an output; each keeps its last plan."""
@@ -177,18 +179,20 @@ class ClipSource:
             work = self.begin(work.plan, stack=work.stack)
         fetchers: dict[str, Fetcher] = work.plan.work
         fetched = {
-            name: fetcher.finish(one, counted=not number)
-            for number, ((name, fetcher), one) in enumerate(zip(fetchers.items(), work.pending, strict=True))
+            name: fetcher.finish(pending, counted=not number)
+            for number, ((name, fetcher), pending) in enumerate(
+                zip(fetchers.items(), work.pending, strict=True)
+            )
         }
-        rows = zip(*(one.outcomes for one in fetched.values()), strict=True)
+        rows = zip(*(result.outcomes for result in fetched.values()), strict=True)
         outcomes = tuple(_outcome(dict(zip(fetched, row, strict=True))) for row in rows)
-        stacked = {name: one.stacked for name, one in fetched.items() if one.stacked is not None}
+        stacked = {name: result.stacked for name, result in fetched.items() if result.stacked is not None}
         return ReadResult(outcomes, stacked)
 
     def cancel(self, work: _Reading) -> None:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        for one in work.pending:
-            one.read.cancel()
+        for pending in work.pending:
+            pending.read.cancel()
 
     def metadata(self, indices: IntArray) -> Mapping[str, Any]:
         """The position of each sample's video in the data set."""
@@ -234,7 +238,7 @@ class _Reading(NamedTuple):
 
 def _outcome(by_name: Mapping[str, Pair | SeqpipeError | None]) -> SampleOutcome:
     """Return what was read of one sample with each output."""
-    pairs = {name: one for name, one in by_name.items() if isinstance(one, tuple)}
+    pairs = {name: outcome for name, outcome in by_name.items() if isinstance(outcome, tuple)}
     if len(pairs) < len(by_name):
         return first_error(by_name.values())
     index = next(iter(pairs.values()))[0].index

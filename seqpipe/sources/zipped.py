@@ -65,12 +65,16 @@ class Zipped:
     @property
     def parts(self) -> Mapping[str, Type]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        return {f"{side}.{name}": one for side, s in self.sources.items() for name, one in s.parts.items()}
+        return {
+            f"{side}.{name}": part_type
+            for side, s in self.sources.items()
+            for name, part_type in s.parts.items()
+        }
 
     @property
     def facts(self) -> Mapping[str, object]:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
-        return {f"{side}_{name}": one for side, s in self.sources.items() for name, one in s.facts.items()}
+        return {f"{side}_{name}": fact for side, s in self.sources.items() for name, fact in s.facts.items()}
 
     def plan(self, epoch: int, indices: IntArray, heads: Heads = PLAIN) -> ReadPlan:
         """See :class:`seqpipe.dataset.source.SampleSource`."""
@@ -150,13 +154,13 @@ def zip(**datasets: Dataset) -> Dataset:  # noqa: A001  read as seqpipe.zip
     """
     if not datasets:
         raise ParameterError("zip of no data sets", source="zip", allowed="name=dataset, …")
-    sizes = {name: one.size for name, one in datasets.items()}
+    sizes = {name: dataset.size for name, dataset in datasets.items()}
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise ParameterError(f"the data sets have different sizes: {told}", source="zip", allowed="one size")
-    for name, one in datasets.items():
-        if one.steps or one.batch_size is not None:
+    for name, dataset in datasets.items():
+        if dataset.steps or dataset.batch_size is not None:
             raise ParameterError(
                 f"{name} has operators or batches", source="zip", advice="Call map() and batch() after it"
             )
-    return Dataset(Zipped({name: one.source for name, one in datasets.items()}))
+    return Dataset(Zipped({name: dataset.source for name, dataset in datasets.items()}))

@@ -41,10 +41,12 @@ def dice_ce(scores: Any, labels: Any, *, ignore: int | None = None) -> Any:
         )
     weights = [0.5**n for n in range(len(several))]
     weights = [*weights[:-1], 0.0] if len(several) > 1 else weights
-    scales = [[n / m for n, m in zip(one.shape[2:], labels.shape[1:], strict=True)] for one in several]
+    scales = [
+        [n / m for n, m in zip(prediction.shape[2:], labels.shape[1:], strict=True)] for prediction in several
+    ]
     losses = [
-        weight * _of_grid(one, own.long(), ignore)
-        for one, own, weight in zip(several, deep_supervision(labels, scales), weights, strict=True)
+        weight * _of_grid(prediction, own.long(), ignore)
+        for prediction, own, weight in zip(several, deep_supervision(labels, scales), weights, strict=True)
         if weight
     ]
     return sum(losses) / sum(weights)

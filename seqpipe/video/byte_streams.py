@@ -175,7 +175,12 @@ def open_bytes(source: Streamed, timeouts: ReadTimeouts, stack: ExitStack) -> An
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         stack.callback(os.close, descriptor)
         return _Pipe(descriptor, timeouts)
-    return open_source(name).for_demuxer()
+    opened = open_source(name)
+    if opened.stills is not None:
+        raise ParameterError(
+            "images are not streamed", source=name, advice="Open them by seqpipe.open or seqpipe.videos"
+        )
+    return opened.for_demuxer()
 
 
 def seekable_if_needed(stream: PeekableBytes, source: Source) -> Any:

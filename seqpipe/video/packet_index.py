@@ -153,6 +153,8 @@ class PacketIndex:
             Empty if those of the extradata apply to all packets.
         palettes: (packet number, palette) wherever the container changes the palette, in FFmpeg's format; empty if it
             has none.
+        alpha: file offset and size of each packet's alpha, where it is read, see :mod:`seqpipe.video.index.alpha`; it
+            is not stored with the index.
     """
 
     info: StreamInfo
@@ -166,6 +168,7 @@ class PacketIndex:
     verified: bool = False
     set_ups: tuple[tuple[int, bytes], ...] = ()
     palettes: tuple[tuple[int, bytes], ...] = ()
+    alpha: tuple[IntArray, IntArray] | None = None
 
     def __len__(self) -> int:
         """Return the number of frames."""

@@ -130,6 +130,8 @@ class VideoReader(Closing):
         self._by_cues = self._open_by_cues()
         if self._by_cues is None:
             self._indexed = self._open()
+        if device == "auto" and self._output.color == "RGBA":
+            device = "cpu"
         self._context = reader_context(parse_device(device), decode=DECODE.check(decode))
         with self._context.active():
             converter = self._context.painter.converter(self.info, self._output)
@@ -386,7 +388,7 @@ class VideoReader(Closing):
     def _open_by_cues(self) -> CuedVideo | None:
         """Open a remote Matroska file by its cues, unless its index is cached; None for other sources."""
         source = self._source
-        if not source.slow:
+        if not source.slow or self._output.color == "RGBA":
             return None
         if (stamp := source.stamp()) is not None:
             cached = cached_index(source, stamp, cache_dir=self._cache_dir, register=self._register)
@@ -402,7 +404,8 @@ class VideoReader(Closing):
     def _open(self) -> PlannedVideo:
         """Open the index, for which a remote file may have to be read as a whole."""
         source, stamp = self._source, self._source.stamp()
-        index = open_index(source, cache_dir=self._cache_dir, register=self._register)
+        alpha = self._output.color == "RGBA"
+        index = open_index(source, cache_dir=self._cache_dir, register=self._register, alpha=alpha)
         self._learned.add(index, stamp)
         return PlannedVideo(source, index)
 

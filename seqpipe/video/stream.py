@@ -20,7 +20,7 @@ from ..core.keywords import OF_OUTPUT, refuses_unknown
 from ..core.padding import PadMode
 from ..core.param import Param
 from ..core.turns import InTurn
-from ..errors import FrameRangeError
+from ..errors import FrameRangeError, ParameterError
 from ..sampling.clip import FrameClip
 from ..sampling.clock import EQUAL_S
 from ..sampling.windows import RollingWindows, Windows
@@ -30,6 +30,7 @@ from .convert.output import OutputSpec, check_fill, check_output
 from .decode.cpu import CpuDecoder
 from .decode.packets import DecodeError, DecodeResult, FedPacket
 from .frame_stream import FramePainter, FrameStream
+from .index.alpha import ALPHA_CODECS
 from .index.build import Scan
 from .packet_index import NO_PACKETS, PacketIndex
 from .probe.info import StreamInfo
@@ -139,6 +140,12 @@ def _sequences(
 ) -> Iterator[Sequence]:
     with ExitStack() as stack:
         opened = FrameStream(source, timeouts, stack)
+        if output.color == "RGBA" and opened.info.codec in ALPHA_CODECS:
+            raise ParameterError(
+                f"color='RGBA' of {opened.info.codec} is not streamed",
+                source=opened.info.source,
+                advice="Save the stream to a file, and open that by seqpipe.open",
+            )
         painter = FramePainter(opened.info, output)
         rolling: RollingWindows[tuple[float, Array]] | None = None
         first_s, seconds = None, 0.0

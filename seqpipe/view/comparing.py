@@ -70,6 +70,7 @@ def compare(
 
 
 def _by_name(prefix: str, panels: list[PagePanel]) -> dict[str, PagePanel]:
+    """Return panels by the names that pair them."""
     return {panel.title.removeprefix(prefix): panel for panel in panels}
 
 

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..array import to_numpy
+from ..array import DEFAULT_LAYOUTS, to_numpy
 from ..errors import ParameterError
-from ..layout import DEFAULT_LAYOUTS
 from ..parts import Boxes, Flow, Image, Labels, Part, Points, as_part
 from ..sequence import Batch, Sequence
 from ..video.reader import VideoReader
@@ -81,7 +80,9 @@ def show(
         max_voxels=shared_voxels(MAX_VOXELS.check(max_voxels), len(shown)),
         layout=layout,
     )
-    panels = [panel for one, its in zip(shown, labels, strict=True) for panel in builder.panels(one, its)]
+    panels = [
+        panel for value, label in zip(shown, labels, strict=True) for panel in builder.panels(value, label)
+    ]
     return Page(title or " · ".join(dict.fromkeys(panel.title for panel in panels[:3])), panels)
 
 
@@ -117,46 +118,46 @@ class PanelBuilder:
                 f"window={self.window!r} is empty", allowed="a lower end below the upper one"
             )
 
-    def panels(self, one: Any, label: Any = None, title: str = "") -> list[PagePanel]:
+    def panels(self, shown: Any, label: Any = None, title: str = "") -> list[PagePanel]:
         """Build the panels of one value."""
-        if isinstance(one, Mapping):
-            return self._sample_panels(self.sample(one), label, title)
+        if isinstance(shown, Mapping):
+            return self._sample_panels(self.sample(shown), label, title)
         with ExitStack() as opened:
-            if isinstance(one, (str, os.PathLike, bytes)):
-                reader = (VolumeReader if is_volume(one) else VideoReader)(one)
-                one = opened.enter_context(reader)
-            if isinstance(one, VideoReader):
-                return [self._video_panel(one, title)]
-            if isinstance(one, VolumeReader):
-                return [self._file_panel(one, label, title)]
-        if isinstance(one, Part):
-            return self._sample_panels({title or type(one).__name__.lower(): one}, label, "")
-        if isinstance(one, Batch):
-            return self._batch_panels(one, label, title)
-        return [self._sequence_panel(self._sequence(one), label, title)]
+            if isinstance(shown, (str, os.PathLike, bytes)):
+                reader = (VolumeReader if is_volume(shown) else VideoReader)(shown)
+                shown = opened.enter_context(reader)
+            if isinstance(shown, VideoReader):
+                return [self._video_panel(shown, title)]
+            if isinstance(shown, VolumeReader):
+                return [self._file_panel(shown, label, title)]
+        if isinstance(shown, Part):
+            return self._sample_panels({title or type(shown).__name__.lower(): shown}, label, "")
+        if isinstance(shown, Batch):
+            return self._batch_panels(shown, label, title)
+        return [self._sequence_panel(self._sequence(shown), label, title)]
 
-    def sample(self, one: Any, label: Any = None) -> Mapping[str, Any]:
+    def sample(self, shown: Any, label: Any = None) -> Mapping[str, Any]:
         """Convert a value to a sample of parts in memory; see :meth:`panels` for the parameters."""
         if isinstance(
-            one, Mapping
+            shown, Mapping
         ):  # a data set's samples also hold numbers, times and paths, which nothing moves
-            return {name: value for name, value in one.items() if _is_moved(value)} or one
-        parts = {"image": self._sequence(one)}
+            return {name: value for name, value in shown.items() if _is_moved(value)} or shown
+        parts = {"image": self._sequence(shown)}
         return parts if label is None else {**parts, "label": Labels(self._sequence(label))}
 
-    def _sequence(self, one: Any) -> Sequence:
+    def _sequence(self, shown: Any) -> Sequence:
         """Convert a sequence, reader, path or array to a sequence."""
-        if isinstance(one, Sequence):
-            return one
-        if isinstance(one, VolumeReader):
-            return one.sequence(times=self.time) if one.info.layout == "FDHWC" else one.sequence()
-        if isinstance(one, (str, os.PathLike, bytes)):
-            with VolumeReader(one) as reader:
+        if isinstance(shown, Sequence):
+            return shown
+        if isinstance(shown, VolumeReader):
+            return shown.sequence(times=self.time) if shown.info.layout == "FDHWC" else shown.sequence()
+        if isinstance(shown, (str, os.PathLike, bytes)):
+            with VolumeReader(shown) as reader:
                 return self._sequence(reader)
-        array = to_numpy(one) if hasattr(one, "__dlpack__") or isinstance(one, np.ndarray) else None
+        array = to_numpy(shown) if hasattr(shown, "__dlpack__") or isinstance(shown, np.ndarray) else None
         if array is None or array.ndim not in DEFAULT_LAYOUTS:
             raise ParameterError(
-                f"a value of type {type(one).__name__} cannot be shown",
+                f"a value of type {type(shown).__name__} cannot be shown",
                 allowed="paths, readers, sequences, batches, arrays of 2 to 5 axes, and mappings of names to parts",
             )
         letters = self.layout or DEFAULT_LAYOUTS[array.ndim]
@@ -171,6 +172,7 @@ class PanelBuilder:
         return Sequence(array, letters)
 
     def _video_panel(self, reader: VideoReader, title: str) -> PagePanel:
+        """Build the panel of a video that is open."""
         numbers = spread(len(reader), self.frames)
         frames, times = [], []
         for frame in reader.stream(numbers, host=True):
@@ -189,6 +191,7 @@ class PanelBuilder:
         )
 
     def _file_panel(self, reader: VolumeReader, label: Any, title: str) -> PagePanel:
+        """Build the panel of a volume that is open."""
         info = reader.info
         notes = [f"shown is volume {self.time} of {info.frames}"] if info.frames > 1 else []
         return volume_panel(
@@ -205,22 +208,23 @@ class PanelBuilder:
             history=self.history,
         )
 
-    def _sequence_panel(self, one: Sequence, label: Any, title: str, marks: Any = None) -> PagePanel:
-        title = title or one.source or ("volume" if "D" in one.layout else "clip")
+    def _sequence_panel(self, sequence: Sequence, label: Any, title: str, marks: Any = None) -> PagePanel:
+        """Build the panel of a sequence."""
+        title = title or sequence.source or ("volume" if "D" in sequence.layout else "clip")
         label = None if label is None else self._sequence(label)
         more: dict[str, Any] = {
-            "facts": one.describe(),
+            "facts": sequence.describe(),
             "group": self.group,
             "history": self.history,
             "marks": marks,
         }
-        if one.layout == "FDHWC" and len(one.data) > 1:
-            more["notes"] = [f"shown is volume {self.time} of {len(one.data)}"]
-        if "D" not in one.layout:
-            return clip_panel(title, one, label=label, names=self.names, frames=self.frames, **more)
+        if sequence.layout == "FDHWC" and len(sequence.data) > 1:
+            more["notes"] = [f"shown is volume {self.time} of {len(sequence.data)}"]
+        if "D" not in sequence.layout:
+            return clip_panel(title, sequence, label=label, names=self.names, frames=self.frames, **more)
         return volume_panel(
             title,
-            one_volume(one, self.time),
+            one_volume(sequence, self.time),
             label=None if label is None else one_volume(label, self.time),
             names=self.names,
             window=self.window,
@@ -229,6 +233,7 @@ class PanelBuilder:
         )
 
     def _batch_panels(self, batch: Batch, label: Any, title: str) -> list[PagePanel]:
+        """Build a panel for each member of a batch."""
         shown = batch.sequences[:MOST_SAMPLES]
         if isinstance(label, Batch) and len(label) != len(batch):
             raise ParameterError(
@@ -238,12 +243,15 @@ class PanelBuilder:
         builder = replace(self, max_voxels=shared_voxels(self.max_voxels // len(shown), 1))
         return [
             builder._sequence_panel(
-                one, its, f"{title} {number}".strip() if title else one.source and f"{one.source} {number}"
+                value,
+                label,
+                f"{title} {number}".strip() if title else value.source and f"{value.source} {number}",
             )
-            for number, (one, its) in enumerate(zip(shown, labels, strict=True))
+            for number, (value, label) in enumerate(zip(shown, labels, strict=True))
         ]
 
     def _sample_panels(self, sample: Mapping[str, Any], label: Any, title: str) -> list[PagePanel]:
+        """Build the panels of the parts of a sample."""
         if isinstance(label, str):
             if label not in sample:
                 raise ParameterError(
@@ -288,6 +296,7 @@ class PanelBuilder:
 
 
 def _is_moved(value: Any) -> bool:
+    """Return whether operators on space move a part."""
     return isinstance(value, (Batch, Sequence, Part)) or getattr(value, "ndim", 0) > 1
 
 
@@ -305,6 +314,7 @@ def format_history(history: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _short(value: Any) -> str:
+    """Return a value as a short text."""
     if isinstance(value, (list, tuple)):
         shown = ", ".join(map(_short, value[:12]))
         return f"[{shown}{', …' if len(value) > 12 else ''}]"

@@ -106,8 +106,8 @@ class Legend:
     def colorize(self, labels: npt.NDArray[Any]) -> Pixels:
         """Color a mask ``(H, W)`` by its classes, as RGBA with a transparent background."""
         table = np.zeros((LEVELS, 4), np.uint8)
-        for number, one in enumerate(self.classes, 1):
-            table[number] = *bytes.fromhex(one.color[1:]), 255
+        for number, label_class in enumerate(self.classes, 1):
+            table[number] = *bytes.fromhex(label_class.color[1:]), 255
         return table[self.indices(labels)]
 
 

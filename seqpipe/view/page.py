@@ -104,14 +104,17 @@ class Page:
 
 @cache
 def _file(name: str) -> str:
+    """Return the text of a file of this package."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _text(value: str) -> str:
+    """Return a text as HTML."""
     return html.escape(printable(value), quote=True)
 
 
 def _section(panel: PagePanel) -> str:
+    """Return a panel as HTML."""
     kind = "volume" if panel.data is not None else "frames"
     data = "" if panel.data is None else f'<script type="application/json">{_json(panel.data)}</script>\n'
     return (
@@ -128,11 +131,13 @@ def _json(values: object) -> str:
 
 
 def _list(name: str, lines: Iterable[str]) -> str:
+    """Return lines as a list in HTML."""
     items = "".join(f"<li>{_text(line)}</li>" for line in lines)
     return f'<ul class="{name}">{items}</ul>\n' if items else ""
 
 
 def _controls(panel: PagePanel) -> str:
+    """Return the controls of a panel as HTML."""
     window = panel.data is not None and panel.data["channels"] == 1
     return (
         '<div class="controls">'
@@ -148,12 +153,13 @@ def _controls(panel: PagePanel) -> str:
 
 
 def _legend(panel: PagePanel) -> str:
+    """Return the classes of a panel as HTML."""
     if not panel.classes:
         return ""
     items = "".join(
         f'<li><label><input type="checkbox" data-class="{number}" checked>'
-        f'<span class="swatch" style="background:{one.color}"></span>{_text(str(one))}</label></li>'
-        for number, one in enumerate(panel.classes, 1)
+        f'<span class="swatch" style="background:{label_class.color}"></span>{_text(str(label_class))}</label></li>'
+        for number, label_class in enumerate(panel.classes, 1)
     )
     return (
         '<div class="labels"><label>labels <input type="range" class="opacity" min="0" max="100" value="45"></label>'
@@ -162,6 +168,7 @@ def _legend(panel: PagePanel) -> str:
 
 
 def _facts(panel: PagePanel) -> str:
+    """Return the facts of a panel as HTML."""
     rows = "".join(
         f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in panel.facts.items()
     )

@@ -28,14 +28,14 @@ from .encoding import downsample_mean, downsample_nearest, level_values, mosaic,
 from .legend import Legend
 from .page import PagePanel
 
-__all__ = ["one_volume", "volume_panel"]
+__all__ = ["PLANES", "one_volume", "volume_panel"]
 
 MOST_ALONG: Final = 512
 """Largest number of voxels along an axis, so that browsers can decode the image of all slices."""
 
 _ORIENTATION: Final = "LPS"
 # name; axes of slices, rows and columns; whether rows are flipped; letters of the left, right, top and bottom sides
-_PLANES: Final = (
+PLANES: Final = (
     ("axial", 0, 1, 2, False, "RLAP"),
     ("coronal", 1, 0, 2, True, "RLSI"),
     ("sagittal", 2, 0, 1, True, "APSI"),
@@ -92,12 +92,12 @@ def volume_panel(
     columns = math.ceil(math.sqrt(size[0]))
     if legend is not None and classes is not None:
         data["label"] = png(mosaic(legend.indices(downsample_nearest(classes[..., 0], size)), columns))
-        data["colors"] = [one.color for one in legend.classes]
-        data["classes"] = [str(one) for one in legend.classes]
+        data["colors"] = [label_class.color for label_class in legend.classes]
+        data["classes"] = [str(label_class) for label_class in legend.classes]
     data |= _geometry(image, values.shape[:3], affine, size)
     data["marks"] = _mark_boxes(marks or {}, data["from_stored"], affine is not None and data["affine"])
     data["columns"] = columns
-    planes = _PLANES if affine is not None else _STORED
+    planes = PLANES if affine is not None else _STORED
     data["planes"] = [
         dict(zip(("slice", "row", "column", "flip"), plane[1:5], strict=True)) for plane in planes
     ]
@@ -201,6 +201,7 @@ def _geometry(
 
 
 def _rows(matrix: Any) -> list[list[float]]:
+    """Return the first three rows of a matrix, of nine digits."""
     return [[float(f"{value:.9g}") for value in row] for row in matrix[:3]]
 
 
@@ -223,6 +224,7 @@ def _mark_boxes(marks: Mapping[str, Points | Boxes], from_stored: Any, affine: A
 
 
 def _dimensions(shape: Seq[int]) -> str:
+    """Return a shape as text."""
     return "×".join(map(str, shape))
 
 

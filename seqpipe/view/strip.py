@@ -107,6 +107,7 @@ def _frames_of(clip: Sequence) -> Any:
 
 
 def _downscaled(picture: Pixels, *, masked: bool) -> Pixels:
+    """Return a picture that is at most as wide as pages show it."""
     import cv2
 
     height, width = picture.shape[:2]
@@ -119,6 +120,7 @@ def _downscaled(picture: Pixels, *, masked: bool) -> Pixels:
 
 
 def _figure(picture: Pixels, number: int, time: float | None, mask: Pixels | None, drawing: str) -> str:
+    """Return a frame as HTML."""
     height, width = picture.shape[:2]
     padded = number < 0
     when = "" if time is None or not np.isfinite(time) else clock_text(time)

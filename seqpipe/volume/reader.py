@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, FloatArray, to_cupy
+from ..array import Array, FloatArray, scaled_values, to_cupy
 from ..core.closing import Closing
 from ..core.keywords import refuses_unknown
 from ..errors import FrameRangeError, ParameterError
 from ..resampling.gather import Interpolation
-from ..sequence import Sequence, scaled_values
+from ..sequence import Sequence
 from ..video.device import parse_device
 from .formats.open import open_volume, stamp_of
 from .info import VolumeInfo

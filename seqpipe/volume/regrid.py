@@ -311,8 +311,8 @@ def align(
         ParameterError: the part ``to`` does not exist, or a part has no affine.
     """
     parts = {name: as_part(value) for name, value in sample.items()}
-    voxels = {name: one for name, one in parts.items() if isinstance(one, (Image, Labels))}
-    images = [name for name, one in voxels.items() if isinstance(one, Image)]
+    voxels = {name: part for name, part in parts.items() if isinstance(part, (Image, Labels))}
+    images = [name for name, part in voxels.items() if isinstance(part, Image)]
     chosen = to if to is not None else next(iter([*images, *voxels]), None)
     if chosen is None or chosen not in voxels:
         raise ParameterError(
@@ -322,15 +322,15 @@ def align(
         )
     grid = _with_affine(chosen, voxels[chosen].data)
     aligned: dict[str, Any] = dict(sample)
-    for name, one in voxels.items():
-        own = _with_affine(name, one.data)
+    for name, part in voxels.items():
+        own = _with_affine(name, part.data)
         same = own.shape[-4:-1] == grid.shape[-4:-1]
         if same and grids_agree(own.affine, grid.affine, own.shape[-4:-1]):
             continue
-        how: Any = one.interp if isinstance(one, Labels) else interp
-        outside = 0 if isinstance(one, Labels) else fill_value
+        how: Any = part.interp if isinstance(part, Labels) else interp
+        outside = 0 if isinstance(part, Labels) else fill_value
         resampled = resample(own.scaled(), like=grid, interp=how, antialias=antialias, fill_value=outside)
-        aligned[name] = resampled if sample[name] is one.data else one.with_data(resampled)
+        aligned[name] = resampled if sample[name] is part.data else part.with_data(resampled)
     return Sample(aligned, getattr(sample, "history", ()))
 
 

@@ -79,7 +79,7 @@ def montage(images: Seq[Any], columns: int, rows: int) -> AnyArray:
     """Arrange images of one size in rows and columns; unused cells are black."""
     height, width, channels = images[0].shape
     result = np.zeros((rows * height, columns * width, channels), dtype=images[0].dtype)
-    for index, one in enumerate(images[: rows * columns]):
+    for index, image in enumerate(images[: rows * columns]):
         row, column = divmod(index, columns)
-        result[row * height : (row + 1) * height, column * width : (column + 1) * width] = one
+        result[row * height : (row + 1) * height, column * width : (column + 1) * width] = image
     return result

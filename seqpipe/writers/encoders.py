@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..video.audio.samples import AudioSamples
     from ..video.convert.output import Color
     from ..video.device import Device
+    from ..video.encode.sound import CopiedSound
 
 __all__ = [
     "ENCODE",
@@ -109,6 +110,8 @@ class Encoder:
         sound: whether it holds sound.
         codec: of videos; None for the first one that the format holds.
         gop: frames from one key frame of a video to the next; None for the codec's choice.
+        grid: columns and rows of sheets of thumbnails; None for formats of something else.
+        max_side: greatest side of frames whose size is not chosen; None for that of the source.
     """
 
     name: str
@@ -127,6 +130,13 @@ class Encoder:
     sound: bool = False
     codec: str | None = None
     gop: int | None = None
+    grid: tuple[int, int] | None = None
+    max_side: int | None = None
+
+    @property
+    def is_video(self) -> bool:
+        """Whether it encodes videos."""
+        return self.streamed and self.grid is None
 
     def shape(self, width: int, height: int) -> tuple[int, int]:
         """(columns, rows) of the output for frames of (columns, rows)."""
@@ -134,9 +144,11 @@ class Encoder:
 
     def check_size(self, width: int, height: int, source: str) -> None:
         """Check that a frame fits into the format."""
+        columns, rows = self.grid or (1, 1)
+        width, height = width * columns, height * rows
         if self.largest is not None and max(width, height) > self.largest:
             raise OutputError(
-                f"its frames of {width}x{height} do not fit into {self.name}",
+                f"its {'frames' if self.grid is None else 'sheets'} of {width}x{height} do not fit into {self.name}",
                 source=source,
                 allowed=f"at most {self.largest} pixels a side",
                 advice="Choose another --format, or a smaller size with --max-side",
@@ -146,15 +158,26 @@ class Encoder:
         """Write one sequence or frame."""
         self.write(sequence, file, self.quality)
 
-    def write_film(
+    def write_video(
         self,
         path: Path,
         frames: Iterable[Sequence],
         *,
         fps: float | None,
-        audio: Iterable[AudioSamples] | None,
+        audio: Iterable[AudioSamples] | CopiedSound | None,
+        start_s: float,
     ) -> int:
-        """Write a video while its frames come, and return its size in bytes."""
+        """Write a video while its frames come, and return its size in bytes.
+
+        ``start_s`` is the time of the first frame of the source, of which players start to count.
+        """
+        if self.grid is not None:
+            from .sprites import write_sprites
+
+            write_sheet = partial(write_jpeg, quality=self.quality)
+            return write_sprites(
+                path, frames, grid=self.grid, write_sheet=write_sheet, fps=fps, start_s=start_s
+            )
         from ..video.encode.write import write_video
 
         with output_errors(path):
@@ -168,7 +191,9 @@ class Encoder:
         """The set-up for frames that are decoded for a device."""
         gpu = self._gpu(device)
         if gpu is None:
-            return EncoderSetup(True, 1, threads, lambda sequences: [partial(self, one) for one in sequences])
+            return EncoderSetup(
+                True, 1, threads, lambda sequences: [partial(self, sequence) for sequence in sequences]
+            )
         return EncoderSetup(False, gpu.together, min(gpu.threads, threads), partial(self._from_gpu, gpu))
 
     def _gpu(self, device: Device) -> GpuEncoder | None:
@@ -214,16 +239,19 @@ def encoder(
     encode: Encode = "auto",
     codec: str | None = None,
     gop: int | None = None,
+    grid: tuple[int, int] | None = None,
 ) -> Encoder:
     """The encoder of a format."""
     chosen = replace(_ENCODERS[name], encode=encode)
     if not {codec, gop} <= {None}:
-        if not chosen.streamed:
-            videos = ", ".join(known.name for known in _ENCODERS.values() if known.streamed)
+        if not chosen.is_video:
+            videos = ", ".join(known.name for known in _ENCODERS.values() if known.is_video)
             what = f"codec={codec!r}" if codec is not None else f"gop={gop}"
             raise ParameterError(f"{what} means nothing for {name}", allowed=f"the formats {videos}")
         chosen = replace(chosen, codec=codec, gop=gop, settings=f"{codec}, {gop}")
-    if chosen.streamed:
+    if chosen.grid is not None and grid is not None:
+        chosen = replace(chosen, grid=grid, settings=f"{grid}")
+    if chosen.is_video:
         from ..video.encode.write import check_encoder  # which loads the codecs
 
         check_encoder(name, codec)
@@ -270,6 +298,7 @@ def thumbnail(pixels: np.ndarray[Any, Any], width: int) -> bytes:
 
 
 def _jpeg(pixels: np.ndarray[Any, Any], quality: int) -> bytes:
+    """Return an RGB or gray image as JPEG."""
     import numpy as np
     import simplejpeg
 
@@ -282,16 +311,19 @@ def _jpeg(pixels: np.ndarray[Any, Any], quality: int) -> bytes:
 
 @cache  # so that each reason is logged once
 def _note(reason: str) -> None:
+    """Log a reason once."""
     _log.info("%s", reason)
 
 
 def _jpeg_gpu(device: int) -> GpuEncoder:
+    """Return the JPEG encoder of a GPU."""
     from .gpu_jpeg import gpu_jpeg
 
     return gpu_jpeg(device)
 
 
 def _write_bytes(content: bytes, file: BinaryIO) -> None:
+    """Write what is encoded already."""
     file.write(content)
 
 
@@ -301,20 +333,24 @@ def write_jpeg(pixels: np.ndarray[Any, Any], file: BinaryIO, quality: int) -> No
 
 
 def _write_jpg(sequence: Sequence, file: BinaryIO, quality: int) -> None:
+    """Write a frame as JPEG."""
     write_jpeg(sequence.numpy(), file, quality)
 
 
 def _write_png(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write a frame as PNG."""
     _write_cv2(sequence, file, "png", [])
 
 
 def _write_webp(sequence: Sequence, file: BinaryIO, quality: int) -> None:
+    """Write a frame as WebP."""
     import cv2
 
     _write_cv2(sequence, file, "webp", [cv2.IMWRITE_WEBP_QUALITY, quality])
 
 
 def _write_tiff(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write a frame as TIFF, compressed by LZW."""
     import cv2
 
     lzw = cv2.IMWRITE_TIFF_COMPRESSION_LZW
@@ -322,6 +358,7 @@ def _write_tiff(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # no
 
 
 def _write_cv2(sequence: Sequence, file: BinaryIO, ending: str, settings: list[int]) -> None:
+    """Write a frame by OpenCV."""
     import cv2
     import numpy as np
 
@@ -335,12 +372,14 @@ def _write_cv2(sequence: Sequence, file: BinaryIO, ending: str, settings: list[i
 
 
 def _write_npy(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write the values of a frame or a sequence."""
     import numpy as np
 
     np.save(file, sequence.numpy(), allow_pickle=False)
 
 
 def _write_npz(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write the values of a sequence with its frame numbers and times."""
     import numpy as np
 
     assert sequence.frames is not None
@@ -349,12 +388,14 @@ def _write_npz(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noq
 
 
 def _write_nifti(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Write a volume as NIfTI."""
     from ..volume.formats.write import content
 
     file.write(content(sequence, ".nii.gz"))
 
 
 def _write_clip(sequence: Sequence, file: BinaryIO, quality: int, *, name: str) -> None:
+    """Write a sequence as a video."""
     from ..video.encode.write import write_into
 
     write_into(file, name, [sequence], quality=quality if name in ("mp4", "webm") else None)
@@ -366,6 +407,27 @@ def _video(name: str, *, lossy: bool, sound: bool) -> Encoder:
     return Encoder(name, write, packed=True, streamed=True, lossy=lossy, sound=sound, quality=quality)
 
 
+def _write_sheet(sequence: Sequence, file: BinaryIO, quality: int) -> None:  # noqa: ARG001  the encoders' signature
+    """Refuse what is written by :func:`~seqpipe.writers.sprites.write_sprites` alone."""
+    raise ParameterError(
+        "sprite sheets are several files",
+        source=sequence.source,
+        allowed="single files, of one video each",
+        advice="Save a stream to a file, or choose another --format",
+    )
+
+
+_SPRITES: Final = Encoder(
+    "vtt",
+    _write_sheet,
+    packed=True,
+    streamed=True,
+    lossy=True,
+    largest=65_500,
+    quality=80,
+    grid=(10, 10),
+    max_side=160,
+)
 _ENCODERS: Final[Mapping[str, Encoder]] = {
     known.name: known
     for known in (
@@ -380,6 +442,7 @@ _ENCODERS: Final[Mapping[str, Encoder]] = {
         _video("webm", lossy=True, sound=True),
         _video("gif", lossy=False, sound=False),
         _video("apng", lossy=False, sound=False),
+        _SPRITES,
     )
 }
 _LOSSY: Final = " or ".join(known.name for known in _ENCODERS.values() if known.lossy)
@@ -388,12 +451,14 @@ _SYNONYMS: Final[Mapping[str, str]] = {"jpeg": "jpg", "tif": "tiff"}
 
 FORMAT: Final = choice(
     "format",
-    "Format of the files: images, NumPy arrays with exact values, videos, or NIfTI for volumes.",
+    "Format of the files: images, NumPy arrays with exact values, videos, sprite sheets with a WebVTT file (vtt), or "
+    "NIfTI for volumes.",
     list(_ENCODERS),
 )
 QUALITY: Final = Param(
     name="quality",
-    doc=f"Quality of jpg and webp, {_QUALITY} if not given; of mp4 and webm, {_VIDEO_QUALITY}.",
+    doc=f"Quality of jpg and webp, {_QUALITY} if not given; of mp4 and webm, {_VIDEO_QUALITY}; of vtt, "
+    f"{_SPRITES.quality}.",
     lo=1,
     hi=100,
     optional=True,

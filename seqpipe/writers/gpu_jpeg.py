@@ -97,6 +97,7 @@ class GpuJpeg:
                 self._coders.get_nowait()
 
     def _fits(self, frame: Array) -> bool:
+        """Return whether the GPU encodes a frame."""
         shape = tuple(frame.shape)
         known = shape[2:] == (3,) and frame.dtype == np.uint8
         return known and min(shape[:2]) >= _LEAST_SIDE and shape not in self._refused
@@ -114,6 +115,7 @@ class GpuJpeg:
             )
 
     def _encode(self, frames: Seq[Array], quality: int) -> list[bytes | None]:
+        """Return the JPEG of each frame; None where the GPU has none."""
         codec = self._codec
         params = codec.EncodeParams(
             quality_type=codec.QualityType.QUALITY,
@@ -129,7 +131,7 @@ class GpuJpeg:
                 encoded = coder.encode(images, "jpeg", params=params, cuda_stream=stream.ptr)
         finally:
             self._coders.put((coder, stream))
-        contents = [None if one is None else bytes(one) for one in encoded]
+        contents = [None if image is None else bytes(image) for image in encoded]
         return [content if content and _is_whole(content) else None for content in contents]
 
     def _coder(self) -> tuple[Any, Any]:
@@ -179,6 +181,7 @@ def gpu_jpeg(device: int) -> GpuJpeg:
 
 @cache
 def _new_encoder(device: int) -> GpuJpeg | BackendError:
+    """Return the encoder of a GPU, or why there is none."""
     try:
         gpu = GpuJpeg(device)
     except BackendError as error:
@@ -193,6 +196,7 @@ def nvimgcodec_version() -> str:
 
 
 def _load() -> ModuleType:
+    """Import nvImageCodec."""
     try:
         with _quiet():
             return importlib.import_module("nvidia.nvimgcodec")

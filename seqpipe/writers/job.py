@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from math import gcd
+from pathlib import Path
 from typing import Any, Final
 
 from ..core.interrupts import cleanup_on_exit
@@ -31,6 +33,7 @@ MANIFEST: Final = "manifest.jsonl"
 _OWN: Final = ".seqpipe"
 _JOB: Final = f"{_OWN}/job.json"
 _UNITS: Final = f"{_OWN}/units"
+_PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class WriteJob:
         unit: samples of a unit.
         rank: number of this run among those that share the folder.
         world: number of these runs; run r writes the units u with u % world == r.
+        run: name of a run of several processes, which do not refuse one another; "" for one process.
     """
 
     store: Store
@@ -52,6 +56,7 @@ class WriteJob:
     unit: int
     rank: int = 0
     world: int = 1
+    run: str = ""
 
     @property
     def units(self) -> int:
@@ -63,36 +68,51 @@ class WriteJob:
         return range(unit * self.unit, min(self.size, (unit + 1) * self.unit))
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Keep other runs off this run's units while the block runs; in object storage there are no locks."""
-        with self._locks() if isinstance(self.store, LocalFolder) else nullcontext():
+    def claimed(self, wait_s: float = 0.0) -> Iterator[None]:
+        """Keep other runs off this run's units while the block runs; in object storage there are no locks.
+
+        Args:
+            wait_s: how long to wait for other runs to end, in seconds.
+        """
+        with self._locks(wait_s) if isinstance(self.store, LocalFolder) else nullcontext():
             yield
 
     @contextmanager
-    def _locks(self) -> Iterator[None]:
+    def _locks(self, wait_s: float) -> Iterator[None]:
+        """Lock this run's units, once no other run has some of them."""
         assert isinstance(self.store, LocalFolder)
         own = self.store.path / _OWN
-        claim = Lock(own / f"run-{self.rank}-of-{self.world}.{os.getpid()}.lock")
+        claim = Lock(own / f"run-{self.rank}-of-{self.world}.{self.run}.{os.getpid()}.lock")
+        deadline_s = time.monotonic() + wait_s
         with cleanup_on_exit(claim.release):
             try:
-                with locked(own / "claims", "into this folder", wait_s=WAIT_S), output_errors(own):
-                    for path in sorted(own.glob("run-*.lock")):
-                        rank, _, world = path.name.split(".")[0].removeprefix("run-").partition("-of-")
-                        other = Lock(path)
-                        if other.acquire():
-                            other.release()  # of a run that was killed
-                        elif self._shares_units(int(rank), int(world)):
-                            raise OutputError(
-                                f"another run is writing part {rank} of {world} of these samples",
-                                source=self.store.place,
-                                advice="Wait for it to end, or stop it and continue with resume=True",
-                            )
-                    claim.acquire()
+                while (other := self._claim(own, claim)) is not None:
+                    if time.monotonic() >= deadline_s:
+                        raise OutputError(
+                            f"another run is writing part {other[0]} of {other[1]} of these samples",
+                            source=self.store.place,
+                            advice="Wait for it to end, or stop it and continue with resume=True",
+                        )
+                    time.sleep(_PAUSE_S)
                 yield
             finally:
                 claim.release()
                 with suppress(OSError):  # it holds the job, unless that was refused
                     own.rmdir()
+
+    def _claim(self, own: Path, claim: Lock) -> tuple[int, int] | None:
+        """Acquire a lock of this run's units; return rank and world of a run that holds some of them, if any."""
+        with locked(own / "claims", "into this folder", wait_s=WAIT_S), output_errors(own):
+            for path in sorted(own.glob("run-*.lock")):
+                numbers, run, _ = path.name.split(".", 2)
+                rank, _, world = numbers.removeprefix("run-").partition("-of-")
+                other = Lock(path)
+                if other.acquire():
+                    other.release()  # of a run that was killed
+                elif not (self.run and run == self.run) and self._shares_units(int(rank), int(world)):
+                    return int(rank), int(world)
+            claim.acquire()
+        return None
 
     def _shares_units(self, rank: int, world: int) -> bool:
         """Return whether some number is ``self.rank`` modulo ``self.world`` and ``rank`` modulo ``world``."""
@@ -128,6 +148,7 @@ class WriteJob:
         return [unit for unit in mine if unit not in done]
 
     def _remove_earlier(self) -> None:
+        """Remove the files of earlier runs."""
         if self.world > 1:
             raise ParameterError(
                 f"overwrite=True would remove the files of the other {self.world - 1} runs",
@@ -192,4 +213,5 @@ class WriteJob:
         return True
 
     def _record(self, unit: int) -> str:
+        """Return the name of the record of a unit."""
         return f"{_UNITS}/{unit:06d}.jsonl"

@@ -88,12 +88,14 @@ class Lock:
         self._close()
 
     def _close(self) -> None:
+        """Close the file of the lock."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def _lock(descriptor: int) -> bool:
+    """Lock an open file; return whether that was possible."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

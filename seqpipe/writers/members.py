@@ -10,9 +10,8 @@ from typing import Any, BinaryIO, Final, TypeVar
 
 import numpy as np
 
-from ..array import to_numpy
+from ..array import DEFAULT_LAYOUTS, axis, frame_axis, to_numpy
 from ..errors import ParameterError, described_type
-from ..layout import DEFAULT_LAYOUTS, axis, frame_axis
 from ..parts import Boxes, Flow, Image, Labels, Metadata, Part, Points
 from ..sequence import Sequence
 from ..video.device import parse_device
@@ -136,16 +135,18 @@ class MemberEncoder:
     def _contents(self, members: Seq[SampleMember]) -> list[Content]:
         """Return the content of the file of each member, in order; several frames at a time where a GPU encodes."""
         pictures = [
-            one for one in members if one.ending == self._format and isinstance(one.content, Sequence)
+            member
+            for member in members
+            if member.ending == self._format and isinstance(member.content, Sequence)
         ]
-        encoded = iter(self._setup.contents([one.content for one in pictures]) if pictures else ())
+        encoded = iter(self._setup.contents([member.content for member in pictures]) if pictures else ())
         return [
             next(encoded)
-            if one.ending == self._format and isinstance(one.content, Sequence)
-            else partial(self._lossless, one.content)
-            if one.ending == "png"
-            else partial(_save_array, one.content)
-            for one in members
+            if member.ending == self._format and isinstance(member.content, Sequence)
+            else partial(self._lossless, member.content)
+            if member.ending == "png"
+            else partial(_save_array, member.content)
+            for member in members
         ]
 
     def _members(self, name: str, value: Any) -> Iterator[SampleMember]:
@@ -167,6 +168,7 @@ class MemberEncoder:
             yield SampleMember(name, None, "npy", data)
 
     def _of_sequence(self, name: str, sequence: Sequence, *, is_label: bool) -> Iterator[SampleMember]:
+        """Yield the files of a part of frames or volumes."""
         if self._format == "nii.gz" and axis(sequence.layout, "D") is not None:
             yield SampleMember(name, None, "nii.gz", sequence)
             return
@@ -229,6 +231,7 @@ def _as_picture(frame: Sequence) -> Sequence:
 
 
 def _save_array(value: Any, file: BinaryIO) -> None:
+    """Write an array."""
     np.save(file, value.numpy() if isinstance(value, Sequence) else to_numpy(value), allow_pickle=False)
 
 
@@ -243,9 +246,9 @@ def _plain(name: str, value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(name, one) for key, one in value.items()}
+        return {str(key): _plain(name, item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(name, one) for one in value]
+        return [_plain(name, item) for item in value]
     raise ParameterError(
         f"{described_type(value)} cannot be written",
         source=f"part {name!r}",

@@ -73,6 +73,7 @@ class SampleNames:
         self._shards = shards
 
     def _default(self, *, shards: bool) -> str:
+        """Return the shortest pattern whose names tell the samples apart."""
         if shards:
             return _BY_SAMPLE
         for fields in (("stem",), ("parent", "stem")):
@@ -81,9 +82,13 @@ class SampleNames:
         return f"{_BY_SAMPLE}.{{ext}}"
 
     def _tells_apart(self, fields: Seq[str]) -> bool:
-        return len({tuple(one[field] for field in fields) for one in self._sources}) == len(self._sources)
+        """Return whether fields differ between all sources."""
+        return len({tuple(source[field] for field in fields) for source in self._sources}) == len(
+            self._sources
+        )
 
     def _check_unique(self, fields: frozenset[str]) -> None:
+        """Check that fields differ between all sources."""
         used = [field for field in _FOR_SOURCES if field in fields]
         one_each = len(self._first) == len(self._owner)
         if "index" in fields or one_each:
@@ -121,6 +126,7 @@ class SampleNames:
         return f"{stem}{folder}{part}.{member.ending}"
 
     def _values(self, index: int) -> dict[str, Any]:
+        """Return the fields of a sample."""
         values: dict[str, Any] = {"sample": index}
         if self._sources:
             owner = int(self._owner[index])

@@ -91,6 +91,7 @@ def default_pattern(*, sequences: bool, packed: bool, whole: bool = False) -> st
 
 
 def _fields(text: str) -> list[str]:
+    """Return the names of the fields of a pattern."""
     try:
         parsed = list(string.Formatter().parse(text))
     except ValueError as error:
@@ -103,10 +104,12 @@ def _fields(text: str) -> list[str]:
 
 
 def _invalid(text: str, fact: str, known: Mapping[str, str] = FIELDS) -> ParameterError:
+    """Return the error of a pattern."""
     allowed = ", ".join(f"{{{name}}}" for name in known)
     return ParameterError(f"pattern={text!r} {fact}", allowed=f"the fields {allowed}, such as {{index:06d}}")
 
 
 def _escapes(name: str) -> bool:
+    """Return whether a name leads out of the folder."""
     path = PurePosixPath(name)
     return path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name

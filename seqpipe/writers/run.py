@@ -118,7 +118,7 @@ class SampleWriter:
         """Write all samples of some units."""
         deliver: Any = self._store if self._shard is None else _encode
         source = _UntilError(samples)
-        groups = grouped(source, self._encoder.together, lambda one: max(1, len(one.members)))
+        groups = grouped(source, self._encoder.together, lambda sample: max(1, len(sample.members)))
         encoded = mapped(lambda group: self._encoder.encoded(group, deliver), groups, self._encoder.threads)
         for unit in units:
             part = source.first(encoded, len(self._job.samples(unit)))
@@ -127,18 +127,20 @@ class SampleWriter:
 
     def write_shard(self, unit: int, samples: Iterable[SampleFiles]) -> list[dict[str, Any]]:
         """Write a unit whose number of samples is not known before into shards, and return its rows."""
-        groups = grouped(samples, self._encoder.together, lambda one: max(1, len(one.members)))
+        groups = grouped(samples, self._encoder.together, lambda sample: max(1, len(sample.members)))
         encoded = mapped(lambda group: self._encoder.encoded(group, _encode), groups, self._encoder.threads)
         rows = list(self._shard_rows(unit, encoded))
         self._job.finish_unit(unit, rows)
         return rows
 
     def _store(self, sample: SampleFiles, member: SampleMember, content: Content) -> tuple[str, int]:
+        """Write a file of a sample; return its name and size."""
         assert isinstance(self._names, SampleNames)
         name = self._names.file(sample, member)
         return name, self._job.store.write(name, content)
 
     def _file_rows(self, samples: Iterator[tuple[SampleFiles, list[Any]]]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of samples whose files are written one by one."""
         for sample, files in samples:
             self._count(sample)
             self.files += len(files)
@@ -148,6 +150,7 @@ class SampleWriter:
     def _shard_rows(
         self, unit: int, samples: Iterator[tuple[SampleFiles, list[bytes]]]
     ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the samples of a shard."""
         assert self._shard is not None
         left = next(samples, None)
         number = 0
@@ -173,6 +176,7 @@ class SampleWriter:
             number += 1
 
     def _count(self, sample: SampleFiles) -> None:
+        """Count a sample in the report."""
         self.lost += bool(sample.error)
         self.written += not sample.error
 
@@ -199,6 +203,7 @@ class _UntilError:
 
 
 def _encode(sample: SampleFiles, member: SampleMember, content: Content) -> bytes:  # noqa: ARG001  as _store
+    """Return the bytes of a file of a sample."""
     buffer = io.BytesIO()
     content(buffer)
     return buffer.getvalue()

@@ -67,6 +67,7 @@ class TarShard:
         self._add(f"{key}.json", json.dumps(values, allow_nan=False).encode())
 
     def _add(self, name: str, content: bytes) -> None:
+        """Add a file to the archive."""
         info = tarfile.TarInfo(name)
         info.size, info.mode = len(content), 0o644
         self._tar.addfile(info, io.BytesIO(content))
@@ -112,6 +113,7 @@ class ParquetShard:
             self._write()
 
     def _write(self) -> None:
+        """Write the rows that wait as a group."""
         import pyarrow
 
         if not self._rows:

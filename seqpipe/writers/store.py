@@ -139,6 +139,7 @@ class ObjectFolder:
         return self.url
 
     def _path(self, name: str) -> str:
+        """Return the address of a file of the store."""
         return f"{self._root}/{name}" if name else str(self._root)
 
     @contextmanager
@@ -212,7 +213,7 @@ class ObjectFolder:
                 found = self._fs.ls(path, detail=False)
             except FileNotFoundError:
                 return []
-        names = {PurePosixPath(one).name for one in found if one.rstrip("/") != path.rstrip("/")}
+        names = {PurePosixPath(name).name for name in found if name.rstrip("/") != path.rstrip("/")}
         return sorted(name for name in names if not name.startswith("."))
 
     def remove(self, name: str) -> None:

@@ -82,7 +82,7 @@ def test_colors(run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["h264", "vfr"])
-def test_a_film_of_a_video(run, tmp_path, name):
+def test_a_video_becomes_one_of_colors(run, tmp_path, name):
     run(
         *("flow", made(name), "--out", tmp_path, "--format", "mp4", "--manifest", tmp_path / "m.csv"),
         *("--max-motion", 6, "--contact-sheet", *SMALL),
@@ -147,8 +147,8 @@ def test_damaged_and_missing_inputs_are_named_and_the_others_go_on(run, tmp_path
 
 
 @pytest.mark.parametrize("sound", [0, 2])
-def test_a_film_of_a_damaged_video_is_not_left_behind(run, tmp_path, monkeypatch, sound):
-    from seqpipe.cli import flow
+def test_the_colors_of_a_damaged_video_are_not_left_behind(run, tmp_path, monkeypatch, sound):
+    from seqpipe.cli.exporters import flow
     from seqpipe.errors import DamagedSourceError
 
     whole, calls = flow.FlowEncoder.colored, []

@@ -17,7 +17,8 @@ import pytest
 from click.testing import CliRunner
 
 from data_scripts.media_encode import run_ffmpeg
-from seqpipe.cli import main, videos
+from seqpipe.cli import main
+from seqpipe.cli.exporters import frames as frame_files
 from tests.support.deep import deep, deep_but
 from tests.support.interrupts import PROGRAM
 from tests.support.media import ROOT, made
@@ -221,8 +222,8 @@ def test_a_writer_that_never_ends_is_left_when_all_is_there(options, count, tmp_
 def test_nothing_is_copied_and_files_are_written_as_frames_come(tmp_path, monkeypatch):
     pipe, at_first = Pipe(made("h264_raw").read_bytes() * 16), []
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", None)
-    write = videos.write_whole
-    monkeypatch.setattr(videos, "write_whole", lambda *args: (at_first.append(pipe.at), write(*args))[1])
+    write = frame_files.write_whole
+    monkeypatch.setattr(frame_files, "write_whole", lambda *args: (at_first.append(pipe.at), write(*args))[1])
     _, written, *_ = exported(tmp_path, pipe, "--every", 10)
     assert at_first[0] < len(pipe.data) / 2 < at_first[-1]
     assert len(written) == -(-48 * 16 // 10)

@@ -9,7 +9,8 @@ from itertools import islice
 import pytest
 from click.testing import CliRunner
 
-from seqpipe.cli import main, videos
+from seqpipe.cli import main
+from seqpipe.cli.exporters import frames as frame_files
 from seqpipe.cli.request import ExportRequest
 from seqpipe.errors import SourceError
 from seqpipe.video import stream as first_pass
@@ -158,9 +159,11 @@ def test_names_that_collide_are_refused_before_anything_is_written(run, tmp_path
 
 def test_the_first_file_is_written_before_the_last_packet_is_read(run, tmp_path, monkeypatch):
     read, at_first = [], []
-    demuxed, write = build.Scan._demuxed, videos.write_whole
+    demuxed, write = build.Scan._demuxed, frame_files.write_whole
     monkeypatch.setattr(build.Scan, "_demuxed", lambda self: map(noted, demuxed(self)))
-    monkeypatch.setattr(videos, "write_whole", lambda *args: (at_first.append(len(read)), write(*args))[1])
+    monkeypatch.setattr(
+        frame_files, "write_whole", lambda *args: (at_first.append(len(read)), write(*args))[1]
+    )
 
     def noted(packet):
         read.append(packet.size)
@@ -204,17 +207,17 @@ def test_a_film_far_away_is_read_once(tmp_path, monkeypatch, first_passes, caplo
 
 def test_an_interrupted_export_is_resumed(run, tmp_path, monkeypatch):
     path, (out, manifest) = made("h264_ts"), (tmp_path / "o", tmp_path / "m.jsonl")
-    write, left = videos.write_whole, iter(range(10))
+    write, left = frame_files.write_whole, iter(range(10))
 
     def interrupted(*args):
         if next(left, None) is None:
             raise KeyboardInterrupt
         return write(*args)
 
-    monkeypatch.setattr(videos, "write_whole", interrupted)
+    monkeypatch.setattr(frame_files, "write_whole", interrupted)
     said = run("export", path, "--out", out, "--manifest", manifest, "--jobs", 1, code=130)
     assert "10 files written" in said.stderr
-    monkeypatch.setattr(videos, "write_whole", write)
+    monkeypatch.setattr(frame_files, "write_whole", write)
     before = {name: (out / name).stat().st_mtime_ns for name in files(out)}
     said = run("export", path, "--out", out, "--manifest", manifest, "--resume")
     assert "38 files written" in said.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from seqpipe.dali import fn, pipeline_def
 from seqpipe.dali.plugin import mxnet, tf
+from seqpipe.dali.plugin.triton import autoserialize
 from seqpipe.errors import BackendError, ParameterError
 from tests.dali.conftest import ON_CPU
 
@@ -26,6 +27,19 @@ def test_a_plugin_that_is_absent_says_what_to_use(plugin, name, said):
     with pytest.raises(BackendError, match=f"(?s){said}"):
         getattr(plugin, name)
     assert not hasattr(plugin, "__path__")
+
+
+def test_a_definition_that_triton_serializes_stays_one():
+    @autoserialize
+    @pipeline_def(batch_size=2, **ON_CPU)
+    def model():
+        return fn.external_source(name="INPUT")
+
+    pipe = model()
+    (batch,) = pipe.run(INPUT=np.arange(2))
+    assert batch.as_array().tolist() == [0, 1]
+    with pytest.raises(TypeError, match="Only `@pipeline_def` can be decorated"):
+        autoserialize(pipe.run)
 
 
 class Spec(NamedTuple):

@@ -462,10 +462,13 @@ def test_images(tmp_path):
 
 
 def test_the_page_tells_of_every_name():
-    from seqpipe.dali.__main__ import known_lines, table_text
+    from seqpipe.dali.__main__ import known_lines, shares, table_text
 
     lines = known_lines()
-    assert [line.split()[0] for line in table_text().splitlines()] == list(lines)
+    rows = [line.split() for line in table_text().splitlines()]
+    assert [name for name, *_ in rows] == list(lines)
+    assert ["fn.resize", f"{shares()['fn.resize']:.0%}", "same"] in rows
+    assert 0.3 < shares()["fn.resize"] < shares()["pipeline_def"] < 1
     assert len(lines) > 450
     for name, (state, note) in lines.items():
         assert state in ("same", "differs", "no")

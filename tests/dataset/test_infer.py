@@ -62,6 +62,34 @@ def test_sums_are_those_of_aggregate(tmp_path, weights):
     np.testing.assert_allclose(found.data, results[0].output.data, atol=1e-5)
 
 
+@pytest.mark.parametrize("is_smaller", [True, False])
+@pytest.mark.parametrize(("patch", "margin"), [((9, 10, 8), 2), ((9, 30, 12), (0, 3, 1)), ((40, 40, 40), 1)])
+def test_margins_of_patches_are_left_out(tmp_path, patch, margin, is_smaller):
+    """A network without padding, which returns less than a patch, or one that is wrong at the borders of patches."""
+    whole, margins = volume((13, 21, 18)), np.broadcast_to(margin, 3)
+    save(whole, tmp_path / "a.nii")
+    inner = (slice(None), *(slice(m, side - m) for m, side in zip(margins, patch, strict=True)))
+
+    def model(patches):
+        output = np.full_like(patches, np.nan)
+        output[inner] = patches[inner]
+        return output[inner] if is_smaller else output
+
+    found = seqpipe.infer(model, whole, patch, margin=margin, scores=True, tta="w", batch_size=4)
+    np.testing.assert_allclose(found.data, whole.data, atol=1e-5)
+    grid = seqpipe.volumes([tmp_path / "a.nii"], Grid(patch, pad="edge", margin=margin)).batch(3)
+    sums = seqpipe.Aggregate(grid)
+    ((_, merged),) = [each for batch in grid for each in sums.add(batch, model(batch["image"].numpy()))]
+    np.testing.assert_allclose(merged.data, whole.data, atol=1e-5)
+
+
+def test_margins_need_a_patch_and_padding():
+    with pytest.raises(ParameterError, match=r"margin=4 leaves nothing of a patch of \(8, 8, 8\)"):
+        Grid(8, pad="edge", margin=4)
+    with pytest.raises(ParameterError, match="margin=1 and pad='none' exclude one another"):
+        Grid(8, margin=1)
+
+
 def test_mirrored_patches_are_mirrored_back():
     whole = volume((12, 13, 14))
     assert np.allclose(

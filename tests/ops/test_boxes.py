@@ -108,7 +108,7 @@ def test_windows_overlap_enough(threshold, every):
 def test_overlaps_are_areas():
     windows = np.array([[0.0, 0.0, 0.5, 0.5], [0.2, 0.5, 1.0, 0.75]])
     of_both = overlaps(BOXES, windows, of_both=True)
-    np.testing.assert_allclose(of_both, [[iou(box, one) for box in BOXES] for one in windows])
+    np.testing.assert_allclose(of_both, [[iou(box, window) for box in BOXES] for window in windows])
     np.testing.assert_allclose(
         overlaps(BOXES, windows, of_both=False),
         [[0.3 * 0.3 / 0.21, 0.25, 0.0], [0.2 * 0.25 / 0.21, 0.2, 0.0]],

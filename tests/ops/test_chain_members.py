@@ -24,7 +24,9 @@ def images(count: int = 8, frames: int = 3) -> np.ndarray:
 
 
 def batch(count: int = 8) -> Batch:
-    return Batch.of([Sequence(one) for one in images(count)], labels=range(count), indices=INDICES[:count])
+    return Batch.of(
+        [Sequence(image) for image in images(count)], labels=range(count), indices=INDICES[:count]
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_elements_and_transposed_axes_within_a_chain():
     chain = Chain(FLIP, ops.ElementExtract(element_map=(1,)), ops.Transpose(perm=(2, 0, 1)))
     made = chain(images())
     np.testing.assert_array_equal(made, FLIP(images())[:, 1].transpose(0, 3, 1, 2))
-    of_batch = chain(Batch.of([Sequence(one) for one in images()]))
+    of_batch = chain(Batch.of([Sequence(image) for image in images()]))
     np.testing.assert_array_equal(of_batch.numpy(), made)
     assert of_batch.layout == "NCHW"
 
@@ -278,7 +280,8 @@ def test_volumes_with_labels_in_a_list_are_chosen_for_one_by_one():
     chain = Chain(OneOf([flip, ops.BrightnessAdditive(offset=9.0), None], seed=3), flip)
     volumes = np.random.default_rng(0).random((6, 4, 5, 6, 1)).astype(np.float32)
     samples = [
-        {"image": Sequence(one, "DHWC"), "mask": parts.Labels(Sequence(one > 0.5, "DHWC"))} for one in volumes
+        {"image": Sequence(volume, "DHWC"), "mask": parts.Labels(Sequence(volume > 0.5, "DHWC"))}
+        for volume in volumes
     ]
     for index, (found, sample) in enumerate(zip(chain(samples, epoch=1), samples, strict=True)):
         wanted = chain(sample, epoch=1, index=index)

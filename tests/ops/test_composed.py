@@ -118,7 +118,7 @@ def test_batches_and_what_sequences_know():
     chain = Chain(TURN, CROP, fuse="compose")
     found = chain(Batch.of(sequences), epoch=1)
     assert found.stacked.shape == (2, 3, 20, 30, 3)
-    assert [one.source for one in found] == ["0", "1"]
+    assert [result.source for result in found] == ["0", "1"]
     exact = Chain(TURN, CROP)(Batch.of(sequences), epoch=1)
     assert np.abs(inner(found.stacked) - inner(exact.stacked)).mean() < 2.5
     np.testing.assert_array_equal(found.frames, exact.frames)

@@ -30,7 +30,7 @@ def test_every_place_is_drawn(anywhere):
     x = np.arange(9, dtype=np.uint8).reshape(1, 9, 1)
     op = Crop(crop=(1, 3), crop_pos_x=(0.0, 1.0), seed=3)
     found = anywhere(op, [x] * 200)
-    assert sorted({int(one[0, 0, 0]) for one in found}) == list(range(7))
+    assert sorted({int(result[0, 0, 0]) for result in found}) == list(range(7))
 
 
 def test_windows_that_do_not_fit_are_refused():

@@ -91,7 +91,7 @@ def test_random_erasing_has_the_distribution_of_torchvision():
     height, width, count = 200, 300, 1000
     x = np.ones((count, 1, height, width, 1), np.uint8)
     found = fn.random_erasing(x, scale=(0.05, 0.2), ratio=(0.5, 2.0), seed=5)[:, 0, :, :, 0] == 0
-    boxes = np.array([np.ravel(extent(one)) for one in found], np.float64)
+    boxes = np.array([np.ravel(extent(result)) for result in found], np.float64)
     top, bottom, left, right = boxes.T
     rows, columns = bottom - top, right - left
     assert stats.kstest(rows * columns / height / width, stats.uniform(0.05, 0.15).cdf).pvalue > 0.001
@@ -115,7 +115,7 @@ def test_random_erasing_tries_ten_times_and_then_leaves_it():
 def test_a_random_region_reaches_every_border():
     x = np.ones((300, 1, 6, 6, 1), np.uint8)
     found = fn.random_erasing(x, scale=(0.25, 0.25), ratio=(1.0, 1.0), seed=8)[:, 0, :, :, 0] == 0
-    places = [extent(one) for one in found]
+    places = [extent(result) for result in found]
     for axis in (0, 1):
         assert {place[axis] for place in places} == {(0, 3), (1, 4), (2, 5), (3, 6)}
 

@@ -68,9 +68,9 @@ def test_draws_depend_on_seed_name_epoch_and_index_alone(case, frames):
     named = type("Other", (type(op),), {"__module__": __name__}, register=False)
     assert rows(named(**op.settings()), range(16)) != whole
     if frames:
-        assert any(len(set(one)) > 1 for one in whole)
+        assert any(len(set(sample)) > 1 for sample in whole)
     else:
-        assert all(len(one) == 1 for one in whole) == op.traits.frames_alike
+        assert all(len(sample) == 1 for sample in whole) == op.traits.frames_alike
 
 
 @ALL
@@ -111,8 +111,8 @@ def test_it_acts_with_its_probability(name):
     if not (op.traits.keeps_size and op.traits.keeps_frames):
         x = list(x)
     found, sure = apply(op, x), apply(built((name, 0), per_frame=False), x)
-    for acts, one, certain, given in zip(which, found, sure, x, strict=True):
-        compare(one, certain if acts else given)
+    for acts, result, certain, given in zip(which, found, sure, x, strict=True):
+        compare(result, certain if acts else given)
 
 
 # ------------------------------------------------------------------------------------------ refusals
@@ -252,7 +252,7 @@ def test_ranges_that_are_reversed_and_parameters_that_exclude_one_another_are_re
                 q.name: {str: "H", bool: True}.get(q.param.kind, (1,) * q.size if q.size > 0 else 1)
                 for q in pair
             }
-            both = " and ".join(one for one in group if one in values)
+            both = " and ".join(op for op in group if op in values)
             said = rf"^{name}: {both} given; allowed: one of {', '.join(group)}"
             with pytest.raises(ParameterError, match=said):
                 cls(**values)

@@ -146,7 +146,7 @@ def test_what_acts_on_arrays_does_too_and_refuses_alike(case):
     layouts = [{}, {"layout": "FHWC"}] if any(q.name == "layout" for q in call_of(type(op))[1]) else [{}]
     for given, options in itertools.product(inputs_of(case[0]), layouts):
         nodes = [Input(f"x{n}") for n in range(len(given))]
-        values = {f"x{n}": one for n, one in enumerate(given)}
+        values = {f"x{n}": value for n, value in enumerate(given)}
         wanted = outcome(lambda: _several(op(*given, **options)))  # noqa: B023  called at once
         same(outcome(lambda: Graph(*_several(op(*nodes, **options)))(**values)), wanted)  # noqa: B023  likewise
         done += not isinstance(wanted, str)

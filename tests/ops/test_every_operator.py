@@ -53,7 +53,7 @@ def types(name, which):
         for dtype in REGISTRY[name].traits.dtypes
         if case[0] == name and (case[1] == 0 or dtype in ("uint8", "float32"))
     ]
-    return [main] if which == "main" else [one for one in every if one != main]
+    return [main] if which == "main" else [entry for entry in every if entry != main]
 
 
 def reference(op, x, **options):
@@ -79,7 +79,7 @@ def result(op, x, **options):
 @pytest.mark.parametrize("which", ["main", "others"])
 def test_backends_agree_with_the_reference(place, name, which):
     cases = [(built(case), case, dtype) for case, dtype in types(name, which)]
-    cases = [one for one in cases if place.takes(one[0], one[2])]
+    cases = [case for case in cases if place.takes(case[0], case[2])]
     if not cases:
         pytest.skip("it has no kernel, or none for these types")
     for op, (_, example), dtype in cases:

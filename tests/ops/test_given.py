@@ -50,10 +50,10 @@ def test_a_batch_draws_for_its_indices(sizes):
     assert found.labels.tolist() == [4, 5, 6]
     assert found.indices.tolist() == [70, 3, 12]
     assert (found.stacked is None) == (batch.stacked is None)
-    for one, given, index in zip(found, sequences, (70, 3, 12), strict=True):
-        compare(one.data, BRIGHTER(given.data, index=index, epoch=2))
-        assert one.source == given.source
-        assert one.frames.tolist() == given.frames.tolist()
+    for result, given, index in zip(found, sequences, (70, 3, 12), strict=True):
+        compare(result.data, BRIGHTER(given.data, index=index, epoch=2))
+        assert result.source == given.source
+        assert result.frames.tolist() == given.frames.tolist()
     if found.stacked is not None:
         assert np.shares_memory(found[1].data, found.stacked)
     elsewhere = BRIGHTER(batch, index=5)
@@ -65,8 +65,8 @@ def test_sequences_that_come_to_have_one_shape_are_stacked():
     found = fn.crop(Batch.of(sequences, labels=[1, 2]), crop=(4, 4))
     assert found.shape == (2, 3, 4, 4, 3)
     assert found.labels.tolist() == [1, 2]
-    for one, given in zip(found, sequences, strict=True):
-        compare(one.data, fn.crop(given.data, crop=(4, 4)))
+    for result, given in zip(found, sequences, strict=True):
+        compare(result.data, fn.crop(given.data, crop=(4, 4)))
 
 
 def test_the_mask_of_a_batch_is_moved_too():
@@ -74,7 +74,7 @@ def test_the_mask_of_a_batch_is_moved_too():
     mask = np.random.default_rng(0).random((2, 3, 5, 7)) < 0.5
     batch = Batch(batch.sequences, batch.stacked, indices=batch.indices, mask=mask)
     found = Flip(p=0.5, seed=2)(batch)
-    flags = [bool((one.data != given.data).any()) for one, given in zip(found, batch, strict=True)]
+    flags = [bool((result.data != given.data).any()) for result, given in zip(found, batch, strict=True)]
     assert sorted(flags) == [False, True]
     for flipped, one, given in zip(flags, found.mask, mask, strict=True):
         compare(one, given[..., ::-1] if flipped else given)
@@ -88,7 +88,7 @@ def test_the_affines_of_a_batch_are_moved_too():
     assert fn.flip(Batch.of(volumes)).layout == "NDHW"
     volumes = [Sequence(v.data[..., None], "DHWC", affine=v.affine) for v in volumes]
     found = fn.flip(Batch.of(volumes))
-    assert [one.affine[2, [2, 3]].tolist() for one in found] == [[-3, 9], [-4, 12]]
+    assert [result.affine[2, [2, 3]].tolist() for result in found] == [[-3, 9], [-4, 12]]
 
 
 def test_lists_and_tuples():
@@ -98,8 +98,8 @@ def test_lists_and_tuples():
     assert [type(one) for one in found] == [Sequence, Sequence]
     batches = fn.flip([np.stack([part] * 2)[:, None] for part in parts], horizontal=[0, 1, 1, 1, 0, 0])
     for flags, found, given in zip(((0, 1), (1, 1), (0, 0)), batches, parts, strict=True):
-        for flag, one in zip(flags, found, strict=True):
-            compare(one[0], given[:, ::-1] if flag else given)
+        for flag, result in zip(flags, found, strict=True):
+            compare(result[0], given[:, ::-1] if flag else given)
 
 
 class Views(NamedTuple):
@@ -124,8 +124,8 @@ def test_a_named_tuple_comes_back_as_one():
         (fn.mixup(views, p=0).data, views),
     ):
         assert type(found) is Views
-        for one, expected in zip(found, wanted, strict=True):
-            compare(one, expected)
+        for result, expected in zip(found, wanted, strict=True):
+            compare(result, expected)
     assert type(fn.mixup(Views(*(Sequence(view, "HWC") for view in views))).data) is Views
 
 

@@ -160,7 +160,7 @@ def test_blocks_make_one_tile_after_the_other_where_there_are_many(place, monkey
     some, many = JpegCompressionDistortion(quality=40, p=0.5, seed=1), x.repeat(3, 0)
     found = place(some, many)
     compare(found, apply(some, many, backend="reference"))
-    assert len({bool((one == given).all()) for one, given in zip(found, many, strict=True)}) == 2
+    assert len({bool((result == given).all()) for result, given in zip(found, many, strict=True)}) == 2
 
 
 @pytest.mark.parametrize("size", [(16, 32), (17, 36), (47, 4), (50, 100), (33, 30)])

@@ -133,8 +133,8 @@ def test_a_box_is_one_for_all_frames():
     x = np.stack([np.full((6, 30, 30, 3), 50 * n, np.uint8) for n in range(4)])
     found = CutMix(per_sample=True, seed=2)(x).data
     assert (found == found[:, :1]).all()
-    for n, one in enumerate(found):
-        assert set(np.unique(one)) <= {50 * n, 50 * ((n - 1) % 4)}
+    for n, result in enumerate(found):
+        assert set(np.unique(result)) <= {50 * n, 50 * ((n - 1) % 4)}
     assert sum(len(np.unique(one)) == 2 for one in found) >= 2
 
 

@@ -71,9 +71,9 @@ def test_levels_lie_around_images(place, kind):
         wanted[:, :, 2:6, left : left + 5] = x
         compare(found, wanted)
     found = place(Paste(ratio=2.0, paste_x=[0.0, 0.7], fill_value=9.0), x)
-    for one, part, left in zip(found, x, (0, 3), strict=True):
-        assert (np.delete(one, np.s_[left : left + 5], 2) == 9).all()
-        compare(one[:, 2:6, left : left + 5], part)
+    for result, part, left in zip(found, x, (0, 3), strict=True):
+        assert (np.delete(result, np.s_[left : left + 5], 2) == 9).all()
+        compare(result[:, 2:6, left : left + 5], part)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -270,8 +270,8 @@ def test_gaussian_noise_is_gaussian(channels):
 def test_shot_noise_has_its_mean_and_variance():
     x = np.repeat(np.array([0.5, 8.0, 100.0, 240.0], np.float32), 40_000).reshape(4, 200, 200, 1)
     found = fn.shot_noise(x, factor=4.0)
-    for level, one in zip((0.5, 8.0, 100.0, 240.0), found, strict=True):
-        counts = one.ravel() / 4
+    for level, result in zip((0.5, 8.0, 100.0, 240.0), found, strict=True):
+        counts = result.ravel() / 4
         assert (counts == np.rint(counts)).all()
         assert abs(counts.mean() - level / 4) < 5 * np.sqrt(level / 4 / counts.size)
         assert counts.var() == pytest.approx(level / 4, rel=0.04)

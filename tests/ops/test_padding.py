@@ -235,11 +235,11 @@ def test_windows_that_random_bbox_crop_draws():
     boxes = [np.array([[0.2, 0.3, 0.6, 0.8]])] * 4
     crop = fn.random_bbox_crop(boxes, scaling=(0.4, 0.9), aspect_ratio=(0.5, 2.0), allow_no_crop=False)
     found = fn.slice(x, rel_start=crop.anchor, rel_shape=crop.shape)
-    for image, one, anchor, shape in zip(x, found, crop.anchor, crop.shape, strict=True):
+    for image, result, anchor, shape in zip(x, found, crop.anchor, crop.shape, strict=True):
         (left, top), (right, bottom) = (
             np.rint(part * [60, 40]).astype(int) for part in (anchor, anchor + shape)
         )
-        compare(one, image[top:bottom, left:right])
+        compare(result, image[top:bottom, left:right])
 
 
 # ------------------------------------------------------------------------------------------ refusals

@@ -116,7 +116,7 @@ def test_labels_by_nearest_are_order_0_of_scipy():
 def test_noise_differs_between_the_images_of_a_sample_and_parameters_do_not():
     zero = np.zeros((2, 8, 9, 1), np.float32)
     found = ops.GaussianNoise(stddev=1.0)({"a": zero, "b": zero, "c": zero})
-    assert len({one.tobytes() for one in found.values()}) == 3
+    assert len({result.tobytes() for result in found.values()}) == 3
     bright = ops.Brightness(brightness=(0.5, 2.0))({"a": zero + 1, "b": zero + 1}, index=5)
     compare(bright["a"], bright["b"])
 
@@ -262,7 +262,7 @@ def test_a_list_of_samples_is_each_sample_with_its_index():
     ]
     for op in (TURN, Chain(ops.Flip(p=0.5), TURN)):
         found = op(samples, index=[4, 7, 9])
-        for one, sample, index in zip(found, samples, (4, 7, 9), strict=True):
+        for result, sample, index in zip(found, samples, (4, 7, 9), strict=True):
             alone = op(sample, index=index)
-            assert np.array_equal(one["x"], alone["x"])
-            assert one.history == alone.history
+            assert np.array_equal(result["x"], alone["x"])
+            assert result.history == alone.history

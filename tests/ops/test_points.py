@@ -59,8 +59,8 @@ def test_axes_before_the_last_may_be_any():
 def test_a_map_for_each_sample_and_for_each_frame():
     matrices = np.random.default_rng(2).normal(size=(3, 2, 2))
     found = fn.coord_transform([POINTS, POINTS + 1, POINTS[:0]], M=matrices)
-    for x, matrix, one in zip([POINTS, POINTS + 1, POINTS[:0]], matrices, found, strict=True):
-        np.testing.assert_allclose(one, x @ matrix.T, rtol=1e-5)
+    for x, matrix, result in zip([POINTS, POINTS + 1, POINTS[:0]], matrices, found, strict=True):
+        np.testing.assert_allclose(result, x @ matrix.T, rtol=1e-5)
     clip = np.stack([POINTS, POINTS * 2, POINTS * 3])
     found = fn.coord_transform(clip, M=per_frame(matrices), T=per_frame([[1, 0], [0, 1], [2, 2]]))
     np.testing.assert_allclose(
@@ -73,13 +73,13 @@ def test_a_map_for_each_sample_and_for_each_frame():
 def test_what_is_drawn_depends_on_the_sample_alone():
     op = CoordTransform(T=((-5, 5), (-5, 5)), p=0.7, seed=4)
     found = op([POINTS] * 40)
-    shifts = np.stack([(one - POINTS) for one in found])
+    shifts = np.stack([(result - POINTS) for result in found])
     assert np.ptp(shifts, axis=1).max() < 1e-5
     assert 15 < (np.abs(shifts).max(axis=(1, 2)) > 0).sum() < 38
     for n in (0, 17, 39):
         np.testing.assert_array_equal(op(POINTS, index=n), found[n])
     frames = CoordTransform(T=((-5, 5), (-5, 5)), per_frame=True)(np.stack([POINTS] * 9))
-    assert len({one.tobytes() for one in frames}) == 9
+    assert len({frame.tobytes() for frame in frames}) == 9
 
 
 def test_points_go_where_warp_affine_moves_pixels():

@@ -111,12 +111,12 @@ def test_a_policy_is_pillows_steps_one_after_the_other(anywhere, seed):
     )
     x = np.stack([photo(seed=n) for n in range(6)])
     found = anywhere(op, x, layout="NHWC", index=30, epoch=2)
-    for one, given, drawn in zip(found, x, op.drawn(index=range(30, 36), epoch=2), strict=True):
+    for result, given, drawn in zip(found, x, op.drawn(index=range(30, 36), epoch=2), strict=True):
         assert len(drawn) == 4
         wanted = given
         for step, magnitude in drawn:
             wanted = by_pillow(wanted, step, magnitude)
-        apart = np.abs(one.astype(int) - wanted)
+        apart = np.abs(result.astype(int) - wanted)
         assert (apart > 4).mean() < 0.02
 
 
@@ -209,8 +209,8 @@ def test_auto_augment_draws_the_pairs_that_were_found(policy, first, last):
     assert all(0 <= p <= 1 and 0 <= place < 10 for pair in pairs for _, p, place in pair)
     drawn = AutoAugment(policy=policy).drawn(index=range(1500))
     found = [{name: abs(magnitude) for name, magnitude in steps} for steps in drawn]
-    assert pytest.approx(first, rel=1e-6) in [one for one in found if one.keys() == first.keys()]
-    assert pytest.approx(last, rel=1e-6) in [one for one in found if one.keys() == last.keys()]
+    assert pytest.approx(first, rel=1e-6) in [result for result in found if result.keys() == first.keys()]
+    assert pytest.approx(last, rel=1e-6) in [result for result in found if result.keys() == last.keys()]
     names = [[name for name, _, _ in pair] for pair in pairs]
     assert all([step.name for step in steps] in names for steps in drawn if len(steps) == 2)
 
@@ -329,8 +329,8 @@ def test_threads_share_a_policy(op):
     wanted = [type(op)(**op.settings())(one, index=n) for n, one in enumerate(x)]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda n: op(x[n], index=n), range(len(x))))
-    for one, other in zip(found, wanted, strict=True):
-        compare(one, other)
+    for result, other in zip(found, wanted, strict=True):
+        compare(result, other)
 
 
 def test_more_steps_and_other_magnitudes_leave_the_draws_as_they_were():
@@ -349,7 +349,7 @@ def test_magnitudes_may_be_drawn_or_given_for_each_sample():
     assert max(abs(step.magnitude) for (step,) in drawn) == 30
     x = np.zeros((2, 1, 9, 30, 3), np.uint8)
     found = RandAugment(n=1, m=[10, 30], max_translate_abs=30, **only("translate_x"))(x)
-    assert [(one == 128).sum() // 27 for one in found] == [10, 30]
+    assert [(result == 128).sum() // 27 for result in found] == [10, 30]
     with pytest.raises(ParameterError, match="m=31 is not valid; allowed: a whole number from 0 to 30"):
         RandAugment(m=[10, 31])
 

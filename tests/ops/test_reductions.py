@@ -127,7 +127,7 @@ def test_samples_of_different_shapes_have_results_of_their_own():
     parts = [Sequence(X, "FHW"), Sequence(X[:, :2], "FHW")]
     for value in (Batch.of(parts), parts):
         found = fn.reductions.max(value, axis_names="F")
-        assert [one.shape for one in found] == [(3, 4), (2, 4)]
+        assert [result.shape for result in found] == [(3, 4), (2, 4)]
     assert [int(one) for one in fn.reductions.sum([X, X[:1]])] == [3190, 1341]
 
 

@@ -16,13 +16,13 @@ from scipy import stats
 
 from seqpipe import fn
 from seqpipe.core import native as native_module
-from seqpipe.core.draws import BatchGenerator
 from seqpipe.errors import ParameterError
 from seqpipe.ops import RandomResizedCrop, Resize, ResizeCropMirror, Spec, apply
 from seqpipe.ops.core.blocks import constant_of, resolve
 from seqpipe.ops.geometry.resampling import ONE, SampledAxis, taps_of
 from seqpipe.ops.resize import base
 from seqpipe.ops.resize.resize import _CropWindows
+from seqpipe.random import BatchGenerator
 from tests.support.deep import combined
 from tests.support.operators import compare
 from tests.support.together import together
@@ -329,14 +329,14 @@ def test_windows_are_resampled_as_pillow_does(anywhere, kind):
     x = picture("float32", channels=1)
     op = RandomResizedCrop(size=(24, 32), interp_type=kind, seed=3)
     found = anywhere(op, [x] * 3)
-    for one, (left, top, columns, rows) in zip(
+    for result, (left, top, columns, rows) in zip(
         found, windows(op, Spec(1, *x.shape, "float32"), 3), strict=True
     ):
         box = (left, top, left + columns, top + rows)
         wanted = np.asarray(
             Image.fromarray(x[..., 0]).resize((32, 24), PILLOW[kind], box=tuple(map(float, box)))
         )
-        np.testing.assert_allclose(one[..., 0], wanted, atol=2e-3)
+        np.testing.assert_allclose(result[..., 0], wanted, atol=2e-3)
 
 
 def published(rng, height, width, area, ratio, attempts=10):
@@ -357,7 +357,7 @@ def test_windows_have_the_published_distribution(size):
     rng = np.random.default_rng(7)
     drawn = [one for one in (published(rng, *size, area, ratio) for _ in range(4000)) if one is not None]
     theirs = np.array(drawn)
-    whole = np.array([one for one in found if one[2] != size[1] and one[3] != size[0]])
+    whole = np.array([result for result in found if result[2] != size[1] and result[3] != size[0]])
     theirs = theirs[(theirs[:, 2] != size[1]) & (theirs[:, 3] != size[0])]
     for ours, wanted in (
         (whole[:, 2] * whole[:, 3], theirs[:, 2] * theirs[:, 3]),

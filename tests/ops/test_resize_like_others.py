@@ -305,7 +305,7 @@ def test_the_scale_is_kept_where_a_side_is_rounded(anywhere):
 def test_a_side_is_drawn_once_for_a_sequence():
     x = np.zeros((3, 20, 30, 1), np.uint8)
     found = fn.resize([x] * 200, resize_shorter=(8, 12), seed=1)
-    assert {one.shape for one in found} == {
+    assert {result.shape for result in found} == {
         (3, 8, 12, 1),
         (3, 9, 14, 1),
         (3, 10, 15, 1),
@@ -315,7 +315,7 @@ def test_a_side_is_drawn_once_for_a_sequence():
     again = fn.resize(x, resize_shorter=(8, 12), seed=1, index=7)
     assert again.shape == found[7].shape
     both = fn.resize([x] * 50, resize_x=(4, 6), resize_y=(7, 9))
-    assert {one.shape[1:3] for one in both} == {
+    assert {value.shape[1:3] for value in both} == {
         (rows, columns) for rows in (7, 8, 9) for columns in (4, 5, 6)
     }
 
@@ -325,7 +325,7 @@ def test_sides_that_differ_ask_for_a_list():
     with pytest.raises(ParameterError, match=r"results of different sizes, .*Give the samples as a list"):
         fn.resize(x, resize_shorter=np.array([8, 9, 8, 10]))
     found = fn.resize(list(x), resize_shorter=np.array([8, 9, 8, 10]))
-    assert [one.shape[1] for one in found] == [8, 9, 8, 10]
+    assert [result.shape[1] for result in found] == [8, 9, 8, 10]
     with pytest.raises(
         ParameterError, match=r"resize_shorter asks for a value for each frame; allowed: one for"
     ):

@@ -69,11 +69,11 @@ def test_batches_are_transposed_sample_by_sample():
         found = fn.transpose(whole, **arguments)
         assert (found.layout, found.labels.tolist(), found.mask.shape) == ("NFCHW", [3, 4], x.shape[:4])
         compare(found.numpy(), np.moveaxis(x, -1, 2))
-        assert all(np.shares_memory(one.data, found.stacked) for one in found)
+        assert all(np.shares_memory(result.data, found.stacked) for result in found)
         assert found.frames.tolist() == whole.frames.tolist()
     ragged = Batch.of([Sequence(x[0]), Sequence(x[1][:, :2])], labels=[5, 6])
     found = fn.transpose(ragged, output_layout="FCHW")
-    assert [one.shape for one in found] == [(3, 3, 5, 7), (3, 3, 2, 7)]
+    assert [result.shape for result in found] == [(3, 3, 5, 7), (3, 3, 2, 7)]
     assert found.labels.tolist() == [5, 6]
 
 
@@ -98,7 +98,7 @@ def test_tensors_are_views_of_tensors(torch):
     assert torch.equal(found, x.permute(2, 0, 1))
     assert found.data_ptr() == x.data_ptr()
     several = fn.transpose([x, x.float()], perm=(1, 0, 2))
-    assert [one.dtype for one in several] == [torch.int64, torch.float32]
+    assert [value.dtype for value in several] == [torch.int64, torch.float32]
     assert torch.equal(fn.reshape(torch.arange(6), shape=(2, 3)), torch.arange(6).reshape(2, 3))
 
 

@@ -101,7 +101,7 @@ def test_a_batch_is_normalized_as_dali_does(anywhere, arguments, wanted):
     if anywhere.name == "emulated" and arguments.get("axis_names") == "HW":
         pytest.skip("what differs between frames has no kernel")
     found = anywhere(op, [FIRST, SECOND])
-    assert_close(np.concatenate([one.ravel() for one in found]), printed(wanted))
+    assert_close(np.concatenate([result.ravel() for result in found]), printed(wanted))
 
 
 @pytest.mark.parametrize("layout", ["HW", "HWC", "CHW", "FHWC", "FCHW", "DHWC", "NFHWC", "NFCHW"])
@@ -167,8 +167,8 @@ def test_kernels_add_up_what_the_reference_does(emulated, names, dtype, channels
         compare(found, apply(op, x, backend="reference"), (1, 1e-3))
     lists = [x[0], x[1][:2, 5:]]
     found = apply(op, lists, backend="cuda", device=emulated)
-    for one, wanted in zip(found, apply(op, lists, backend="reference"), strict=True):
-        compare(one, wanted, (1, 1e-3))
+    for result, wanted in zip(found, apply(op, lists, backend="reference"), strict=True):
+        compare(result, wanted, (1, 1e-3))
 
 
 @pytest.mark.skipif(bool(missing_nvrtc()), reason=missing_nvrtc())
@@ -186,8 +186,8 @@ def test_sequences_keep_what_they_know():
     parts = [Sequence(FIRST, frames=[3, 4]), Sequence(SECOND, frames=[8, 9])]
     for value in (Batch.of(parts), list(parts)):
         found = fn.normalize(value, batch=True)
-        assert [one.frames.tolist() for one in found] == [[3, 4], [8, 9]]
-        assert_close(np.concatenate([one.data.ravel() for one in found]), printed(TOGETHER[0][1]))
+        assert [result.frames.tolist() for result in found] == [[3, 4], [8, 9]]
+        assert_close(np.concatenate([result.data.ravel() for result in found]), printed(TOGETHER[0][1]))
     stacked = Batch.of([Sequence(FIRST), Sequence(FIRST[::-1])])
     assert_close(fn.normalize(stacked, batch=True).numpy()[0], printed(ALONE[0][1]))
     alone = fn.normalize(parts[0], axis_names="FHW")

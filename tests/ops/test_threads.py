@@ -63,8 +63,8 @@ def test_results_are_those_of_one_thread(images, op, samples, threads):
     x = images[:samples]
     found = [apply(op, x) for _ in range(3)]
     ops.set_threads(1)
-    for one in found:
-        compare(one, apply(op, x))
+    for result in found:
+        compare(result, apply(op, x))
 
 
 def test_frames_are_made_by_several_threads(images, monkeypatch):

@@ -95,9 +95,9 @@ def test_elements_have_no_axis_of_frames(layout):
 def test_every_sample_has_an_order_of_its_own(anywhere):
     x = np.stack([numbers(7), numbers(7) + 10])
     found = anywhere(Subsample(stride=3, offset=[0, 0]), x)
-    assert [taken(one) for one in found] == [[0, 3, 6], [10, 13, 16]]
+    assert [taken(result) for result in found] == [[0, 3, 6], [10, 13, 16]]
     found = anywhere(Subsample(stride=[2, 5], offset=[1, 0]), list(x))
-    assert [taken(one) for one in found] == [[1, 3, 5], [10, 15]]
+    assert [taken(result) for result in found] == [[1, 3, 5], [10, 15]]
     with pytest.raises(
         ParameterError,
         match=r"subsample: results of different lengths, \[2, 3\] frames, .*Give the samples as a list",
@@ -108,7 +108,7 @@ def test_every_sample_has_an_order_of_its_own(anywhere):
 def test_one_frame_of_each_group_is_drawn():
     x = numbers(8)
     found = apply(Subsample(stride=4, offset=(0, 3), seed=1), [x] * 100)
-    assert sorted({tuple(taken(one)) for one in found}) == [(0, 4), (1, 5), (2, 6), (3, 7)]
+    assert sorted({tuple(taken(result)) for result in found}) == [(0, 4), (1, 5), (2, 6), (3, 7)]
 
 
 # ------------------------------------------------------------------------------------------ jitter
@@ -133,7 +133,7 @@ def test_jitter_keeps_the_order_of_time():
 def test_jitter_of_all_frames_alike():
     found = apply(TemporalJitter(offset=(-2, 2), per_frame=False, seed=1), [numbers(5)] * 60)
     wanted = {tuple(min(max(n + by, 0), 4) for n in range(5)) for by in range(-2, 3)}
-    assert {tuple(taken(one)) for one in found} == wanted
+    assert {tuple(taken(result)) for result in found} == wanted
 
 
 # ------------------------------------------------------------------------------------------ differences
@@ -196,9 +196,9 @@ def test_frames_keep_their_numbers_and_times(op, layout):
     found = op(batch)
     assert found.labels.tolist() == [1, 2, 3, 4]
     assert np.shares_memory(found[1].data, found.stacked)
-    for index, one, whole in zip(batch.indices, found, sequences, strict=True):
-        belongs(one, whole)
-        compare(op(whole, index=int(index)).data, one.data)
+    for index, result, whole in zip(batch.indices, found, sequences, strict=True):
+        belongs(result, whole)
+        compare(op(whole, index=int(index)).data, result.data)
     ragged = Batch.of([clip(6), clip(7, seed=1)])
     for one, whole in zip(op(ragged), ragged, strict=True):
         belongs(one, whole)
@@ -220,7 +220,7 @@ def test_differences_have_the_clock_of_the_later_frame():
 def test_elements_have_their_clock():
     whole = clip()
     found = fn.element_extract(whole, element_map=(3, -1))
-    assert [(one.layout, one.frames.tolist(), one.timestamps.tolist()) for one in found] == [
+    assert [(result.layout, result.frames.tolist(), result.timestamps.tolist()) for result in found] == [
         ("HWC", [6], [0.12]),
         ("HWC", [10], [0.2]),
     ]
@@ -317,6 +317,6 @@ def test_frames_move_on_a_gpu_in_one_launch():
     batch = Batch.of([Sequence(cupy().asarray(clip(seed=n).data)) for n in range(3)])
     found = Subsample(stride=2, offset=[0, 1, 0])(batch)
     assert isinstance(found.data, cupy().ndarray)
-    for one, whole, offset in zip(found, batch, (0, 1, 0), strict=True):
-        compare(one.data.get(), whole.data.get()[offset::2])
+    for result, whole, offset in zip(found, batch, (0, 1, 0), strict=True):
+        compare(result.data.get(), whole.data.get()[offset::2])
     compare(fn.element_extract(batch, element_map=(-1,))[0].data.get(), batch.data.get()[:, -1])

@@ -86,8 +86,8 @@ def test_sequences_and_batches():
     found = together(FLIP)(batch, boxes=np.tile(BOX, (6, 1, 1)))
     assert isinstance(found.image, Batch)
     compare(found.image.data, FLIP(batch).data)
-    for index, one, boxes in zip(batch.indices, sequences, found.boxes, strict=True):
-        alone = together(FLIP)(one, boxes=BOX, index=int(index))
+    for index, sequence, boxes in zip(batch.indices, sequences, found.boxes, strict=True):
+        alone = together(FLIP)(sequence, boxes=BOX, index=int(index))
         assert isinstance(alone.image, Sequence)
         compare(alone.boxes, boxes)
     assert 0 < sum(found.boxes[:, 0, 0] == 3) < 6

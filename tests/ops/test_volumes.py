@@ -34,7 +34,7 @@ def test_the_time_points_of_a_series_of_volumes_are_drawn_for_together():
     compare(op(x, layout="FDHWC", index=3), np.stack([op(one, layout="DHWC", index=3) for one in x]))
     series = Sequence(x, "FDHWC", timestamps=np.arange(6.0), affine=np.diag([3.0, 2, 1, 1]))
     found = Chain(op, ops.Flip(horizontal=1))([series, series], index=[3, 4])
-    assert [one.timestamps.tolist() for one in found] == [list(range(6))] * 2
+    assert [result.timestamps.tolist() for result in found] == [list(range(6))] * 2
     compare(found[0].data[:, :, :, ::-1], op(series, index=3).data)
 
 
@@ -130,11 +130,11 @@ def test_formulas_in_a_window():
 def test_a_range_may_follow_from_the_values_of_each_sample(wanted):
     x = np.stack([CT, CT // 3 + 50])
     found = fn.gamma(x, gamma=0.5, layout="NDHW", range=wanted)
-    for one, given in zip(found, x, strict=True):
+    for result, given in zip(found, x, strict=True):
         ends = (
             (given.min(), given.max()) if wanted == "minmax" else np.percentile(given, [wanted.lo, wanted.hi])
         )
-        compare(one, fn.gamma(given, gamma=0.5, layout="DHW", range=tuple(map(float, ends))))
+        compare(result, fn.gamma(given, gamma=0.5, layout="DHW", range=tuple(map(float, ends))))
     compare(np.stack(fn.gamma(list(x), gamma=0.5, layout="DHW", range=wanted)), found)
     assert len(np.unique(fn.invert(np.full_like(CT, 7), layout="DHW", range=wanted))) == 1
 

@@ -274,9 +274,9 @@ def test_it_tells_what_is_done_where() -> None:
         "brightness is not part of the conversion: the conversion has no such step."
     )
     ds = replace(ds, source=replace(ds.source, device="cuda:0"))
-    assert told(ds.map(chain).fuse("planes")) == (
+    assert told(ds.map(chain)) == (
         "1. random_resized_crop → flip: by the reader's conversion, straight from the decoded surface;"
-        " its planes are resampled\n"
+        " colors are rounded, then resampled\n"
         "2. brightness: one kernel\n"
         "3. gaussian_blur: one kernel\n"
         "4. invert: one kernel\n"

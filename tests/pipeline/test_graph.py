@@ -64,8 +64,8 @@ def test_it_gives_what_the_same_calls_give(request, kind):
     found = evened()(images=x, **WHERE)
     wanted = evened_by_hand(x)
     assert [type(one) for one in found] == [type(one) for one in wanted]
-    for one, other in zip(found, wanted, strict=True):
-        same(np.asarray(one), np.asarray(other))
+    for result, other in zip(found, wanted, strict=True):
+        same(np.asarray(result), np.asarray(other))
     for one, other in zip(
         evened()(images=x.data if kind == "batch" else x),
         evened_by_hand(X, {"epoch": 0, "index": range(4)}),
@@ -239,7 +239,7 @@ def test_draws_depend_on_seed_name_epoch_and_index_alone():
     for n in range(40):
         same(tuple(part[n : n + 1] for part in whole), drawn(epoch=1, index=[n]))
     for other in (drawn(epoch=2, index=range(40)), drawn(epoch=1, index=range(40, 80))):
-        assert not any(np.array_equal(one, two) for one, two in zip(whole, other, strict=True))
+        assert not any(np.array_equal(sample, two) for sample, two in zip(whole, other, strict=True))
     assert not np.array_equal(*whole)
 
 

@@ -208,7 +208,10 @@ def test_what_a_batch_waits_for_is_said():
 
     ds = seqpipe.items([0])
     ds = replace(
-        ds, source=OnGpu(**{one.name: getattr(ds.source, one.name) for one in fields(ds.source) if one.init})
+        ds,
+        source=OnGpu(
+            **{field.name: getattr(ds.source, field.name) for field in fields(ds.source) if field.init}
+        ),
     )
 
     def waiting(parts):

@@ -37,11 +37,10 @@ def lumas(place: str, *names: str, **changes: Any) -> list[Any]:
     return images(clips(place, *names, **changes, color="GRAY").batch(3))
 
 
-@pytest.mark.parametrize("fuse", ["surface", "planes"])
 @pytest.mark.parametrize("color", ["RGB", "BGR"])
-def test_a_chain_that_begins_with_flow_reads_luma(place: str, asked: Any, fuse: Any, color: Any) -> None:
+def test_a_chain_that_begins_with_flow_reads_luma(place: str, asked: Any, color: Any) -> None:
     flow = ops.OpticalFlow(image_type=color, **FLOW)
-    with clips(place, "h264", color=color).map(flow).batch(3).fuse(fuse) as ds:
+    with clips(place, "h264", color=color).map(flow).batch(3) as ds:
         found = images(ds)
         assert asked == [("GRAY", "uint8")]
         one = ds.sample(1)["image"]

@@ -112,7 +112,7 @@ def test_what_is_no_operator_or_no_way_to_fuse() -> None:
         with pytest.raises(ParameterError, match=r"Chain: .*str"):
             ds.map("flip")
         with pytest.raises(
-            ParameterError, match=r"fuse='all' is not valid; allowed: 'exact', 'surface', 'planes', 'none'"
+            ParameterError, match=r"fuse='all' is not valid; allowed: 'exact', 'surface', 'none'"
         ):
             ds.fuse("all")  # type: ignore[arg-type]
 
@@ -129,8 +129,8 @@ def test_what_is_no_operator_or_no_way_to_fuse() -> None:
 def test_lists_and_choices(members: Any) -> None:
     whole = Chain(*members) if isinstance(members, list) else Chain(members)
     ds = clips("cpu", "h264", "hevc").batch(3)
-    for one, batch in zip(images(ds.map(members).fuse("exact")), images(ds), strict=True):
-        np.testing.assert_array_equal(one.numpy(), whole(batch, epoch=2).numpy())
+    for image, batch in zip(images(ds.map(members).fuse("exact")), images(ds), strict=True):
+        np.testing.assert_array_equal(image.numpy(), whole(batch, epoch=2).numpy())
 
 
 def test_operators_run_on_a_thread_of_their_own_a_few_batches_ahead() -> None:

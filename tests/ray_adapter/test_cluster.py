@@ -66,7 +66,11 @@ def clips(told: Path):
 
 def test_rows_equal_local_samples_though_an_actor_is_killed(tmp_path):
     dataset = clips(tmp_path / "killed")
-    rows = seqpipe.ray.to_ray(dataset, concurrency=2, epoch=1).take_all()
+    clips_of_ray = seqpipe.ray.to_ray(dataset, concurrency=2, epoch=1)
+    assert clips_of_ray.context.target_max_block_size <= 100 * 2**20 / 32, (
+        "16 blocks of each actor fit the store"
+    )
+    rows = clips_of_ray.take_all()
     assert (tmp_path / "killed").exists()
     rows.sort(key=lambda row: row["index"])
     assert [row["index"] for row in rows] == list(range(15)), "every sample once"

@@ -9,7 +9,7 @@ import pytest
 
 import seqpipe
 from seqpipe import Prepare
-from seqpipe.errors import ManifestError, ParameterError, SourceNotFoundError
+from seqpipe.errors import ManifestError, ParameterError, SourceError, SourceNotFoundError
 from seqpipe.readers import published_volumes
 from seqpipe.volume import save, save_dicom_seg
 
@@ -187,3 +187,79 @@ def test_series_of_the_imaging_data_commons_with_their_segmentations(tmp_path, f
         published_volumes.idc(_manifest(manifest, rows, form), tmp_path).checked()
     with pytest.raises(ManifestError, match=r"row 1 names no series of a patient, but Modality"):
         published_volumes.idc(_manifest(manifest, [{"Modality": "CT"}], form), tmp_path)
+
+
+def _tree(root):
+    """Two patients: one with a segmentation, one with two series in one folder, and a report of text."""
+    from data_scripts.volume_dicom import slices_of, write_slices
+
+    voxels = np.arange(4 * 5 * 6, dtype=np.int16).reshape(4, 5, 6)
+    for number, place in enumerate(("p0/s0/a", "p1/s1/a", "p1/s1/b")):
+        slices = slices_of(voxels + number, AFFINE, uid=f"1.2.{number}")
+        for one in slices:
+            one.PatientID, one.StudyInstanceUID, one.Modality = place[:2], f"9.{place[1]}", "CT"
+            one.StudyDate, one.StudyTime, one.StudyID, one.SeriesNumber = (
+                "20260101",
+                "120000",
+                "1",
+                number + 1,
+            )
+        write_slices(root / place, slices)
+    for path in sorted((root / "p1/s1/b").iterdir()):
+        path.rename(root / "p1/s1/a" / f"b{path.name}")
+    (root / "p1/s1/b").rmdir()
+    (root / "p0/notes.txt").write_text("no DICOM")
+    mask = seqpipe.Sequence((voxels > 50).astype(np.uint8)[..., None], "DHWC", affine=AFFINE)
+    (root / "p0/s0/seg").mkdir()
+    save_dicom_seg(mask, root / "p0/s0/seg/1.dcm", root / "p0/s0/a", {1: "Liver"})
+    return voxels, mask
+
+
+def _directory(root):
+    """A medium with a DICOMDIR, written by pydicom."""
+    from pydicom.fileset import FileSet
+
+    medium = FileSet()
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.suffix != ".txt":
+            medium.add(path)
+    (root.parent / "medium").mkdir()
+    medium.write(root.parent / "medium")
+    medium._stage["t"].cleanup()  # else it warns at the end
+    return root.parent / "medium/DICOMDIR"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of pydicom's writer, on fields that a medium wants
+@pytest.mark.parametrize("form", ["folder", "DICOMDIR"])
+def test_a_tree_of_dicom_files_is_listed_and_read_by_its_series(tmp_path, form):
+    pytest.importorskip("highdicom")
+    (tmp_path / "tree").mkdir()
+    voxels, mask = _tree(tmp_path / "tree")
+    root = tmp_path / "tree" if form == "folder" else _directory(tmp_path / "tree")
+    found = published_volumes.dicom(root).checked()
+    assert found.subjects == ("p0",)
+    (sample,) = seqpipe.volumes(found.cases)
+    np.testing.assert_array_equal(sample["image"].data[..., 0], voxels)
+    np.testing.assert_array_equal(sample["label"].data, mask.data)
+    for number, case in enumerate(found.test, 1):
+        with seqpipe.open(case["image"]) as volume:
+            np.testing.assert_array_equal(volume.sequence().data[..., 0], voxels + number)
+    for door in ({"source": root, "series": "1.2.2"}, {"source": f"{root}::1.2.2"}):
+        with seqpipe.open(**door) as volume:
+            np.testing.assert_array_equal(volume.sequence().data[..., 0], voxels + 2)
+    with pytest.raises(SourceError, match=r"there are 4 series; allowed: .*1\.2\.0 .*4 files"):
+        seqpipe.open(root)
+    assert published_volumes.dicom(root, modalities=["MR"]).files == ()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_medium_without_its_files_and_a_folder_without_series_say_so(tmp_path):
+    (tmp_path / "tree").mkdir()
+    with pytest.raises(SourceError, match="there is no DICOM series"):
+        published_volumes.dicom(tmp_path / "tree")
+    pytest.importorskip("highdicom")
+    _tree(tmp_path / "tree")
+    directory = _directory(tmp_path / "tree")
+    next(path for path in (tmp_path / "medium").rglob("*") if path.is_file() and path != directory).unlink()
+    with pytest.raises(SourceError, match="1 of the 13 listed files do not exist, such as "):
+        seqpipe.open(directory)

@@ -24,7 +24,6 @@ __all__ = [
     "clips",
     "fused",
     "images",
-    "in_main_memory",
     "levels_apart",
     "unfused",
 ]
@@ -57,11 +56,11 @@ def images(dataset: Dataset, epoch: int = 2) -> list[Batch]:
 
 def unfused(chain: Chain, device: str, *names: str, **changes: Any) -> list[Batch]:
     """What the references of a chain's operators give for the data set's batches."""
-    host = map(in_main_memory, images(clips(device, *names, **changes).batch(3)))
+    host = map(_in_main_memory, images(clips(device, *names, **changes).batch(3)))
     return [chain(batch, epoch=2, backend="reference") for batch in host]
 
 
-def in_main_memory(batch: Batch) -> Batch:
+def _in_main_memory(batch: Batch) -> Batch:
     sequences = [sequence.with_pixels(sequence.numpy(), sequence.layout) for sequence in batch]
     return Batch.of(sequences, labels=batch.labels, indices=batch.indices)
 

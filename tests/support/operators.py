@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqpipe import ops
+from seqpipe.array import LAYOUTS
 from seqpipe.errors import ParameterError
-from seqpipe.layout import LAYOUTS
 from seqpipe.ops import REGISTRY
 
 from . import own_operators

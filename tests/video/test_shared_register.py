@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -247,3 +248,17 @@ def test_what_cannot_be_written_or_found_is_named(tmp_path):
     assert find_register(None, tmp_path) is None
     code, said, _ = run(made("h264"), "--register", tmp_path / "r", "--stream", "0", cache=tmp_path)
     assert (code, "--stream or --register" in said) == (2, True)
+
+
+def test_one_of_the_readers_of_a_host_reads_it(folder, tmp_path, monkeypatch):
+    register = registered(folder, tmp_path / "cache")
+    monkeypatch.setattr("seqpipe.video.index.shared._FEWEST_FILES", 1)
+    reads, files = [], SharedRegister._files
+    monkeypatch.setattr(SharedRegister, "_files", lambda self: reads.append(self) or files(self))
+    decode = seqpipe.Decode(register=str(register), cache_dir=str(tmp_path / "empty"))
+    listed = [str(path) for path in videos(folder)]
+    with ThreadPoolExecutor(4) as ranks:
+        made = list(ranks.map(lambda _: seqpipe.videos(listed, 2, decode=decode), range(4)))
+    assert len({dataset.fingerprint for dataset in made}) == 1
+    assert len(reads) == 1
+    assert [path.suffix for path in (tmp_path / "empty/registers").iterdir()] == [".reg"]

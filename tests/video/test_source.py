@@ -300,7 +300,7 @@ def test_objects_of_other_stores_are_looked_at_again(video, monkeypatch):
     assert source.read([(5000, 64)]) == [video.read_bytes()[5000:5064]]
     with fsspec.open(url, "wb") as target:
         target.write(bytes(video.stat().st_size))
-    monkeypatch.setattr("seqpipe.video.source.source._RECHECK_S", 0.0)
+    monkeypatch.setattr("seqpipe.video.source.remote_object._RECHECK_S", 0.0)
     with pytest.raises(SourceError, match="it was replaced while it was open"):
         source.read([(5000, 64)])
 

@@ -90,8 +90,10 @@ def test_one_slice_has_its_thickness(tmp_path):
             assert [note for note in volume.info.notes if "thickness" in note] == [said] * bool(said)
 
 
-@pytest.mark.parametrize("tag", ["TemporalPositionIdentifier", "AcquisitionNumber"])
-def test_slices_at_one_place_are_a_series_by_either_number(tmp_path, tag):
+@pytest.mark.parametrize(
+    "tag", ["TemporalPositionIdentifier", "AcquisitionNumber", "TriggerTime", "FrameReferenceTime"]
+)
+def test_slices_at_one_place_are_a_series_by_any_number(tmp_path, tag):
     slices = []
     for time in (1, 0):
         for one in slices_of(phantom() + time, AFFINE):
@@ -174,13 +176,34 @@ def test_frames_have_their_own_scale_or_share_one(tmp_path):
         assert np.array_equal(volume.sequence().data[..., 0], phantom() * (number + 1.0) + number)
 
 
-def test_frames_at_one_place_are_a_series_by_their_temporal_position(tmp_path):
+def _position_index(_file, group, number):
+    content = Dataset()
+    content.TemporalPositionIndex = number
+    group.FrameContentSequence = Items([content])
+
+
+def _trigger_time(_file, group, number):
+    cardiac = Dataset()
+    cardiac.NominalCardiacTriggerDelayTime = 400.0 * number
+    group.CardiacSynchronizationSequence = Items([cardiac])
+
+
+def _own_dimension(file, group, number):
+    """A private dimension behind that of the place."""
+    file.DimensionIndexSequence = Items([Dataset(), Dataset()])
+    for item, tag in zip(file.DimensionIndexSequence, (0x00209057, 0x00191001), strict=True):
+        item.DimensionIndexPointer = tag
+    content = Dataset()
+    content.DimensionIndexValues = [10 - number, number]
+    group.FrameContentSequence = Items([content])
+
+
+@pytest.mark.parametrize("tag", [_position_index, _trigger_time, _own_dimension])
+def test_frames_at_one_place_are_a_series_by_their_tags(tmp_path, tag):
     def times(one):
         groups = list(one.PerFrameFunctionalGroupsSequence)
         for number, group in enumerate(groups):
-            content = Dataset()
-            content.TemporalPositionIndex = 2 - number // 3
-            group.FrameContentSequence = Items([content])
+            tag(one, group, 2 - number // 3)
             group.PlanePositionSequence = copy.deepcopy(groups[number % 3].PlanePositionSequence)
 
     with seqpipe.open(_frames(tmp_path / "a.dcm", times, phantom()[:6])) as volume:

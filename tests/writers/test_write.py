@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -275,6 +277,21 @@ def test_two_runs_of_the_same_samples_are_refused(tmp_path):
         with pytest.raises(OutputError, match="another run is writing part 1 of 4"):
             _pictures().write(tmp_path)
     with _job(tmp_path).claimed():
+        pass
+
+
+def test_processes_of_one_run_share_a_folder_and_another_run_waits_for_them(tmp_path):
+    driver, actor = _job(tmp_path), _job(tmp_path, rank=1, world=4)
+    with replace(driver, run="a").claimed(), replace(actor, run="a").claimed():
+        for other in (actor, replace(actor, run="b")):
+            with pytest.raises(OutputError, match="another run is writing part 0 of 1"), other.claimed():
+                pass
+    dying = replace(actor, run="a").claimed()
+    dying.__enter__()
+    threading.Timer(0.2, dying.__exit__, (None, None, None)).start()
+    with pytest.raises(OutputError, match="another run is writing part 1 of 4"), driver.claimed():
+        pass
+    with driver.claimed(wait_s=30):
         pass
 
 

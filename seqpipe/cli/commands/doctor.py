@@ -46,6 +46,7 @@ _PARTS = {
     "aiohttp": ("http:// and https:// addresses", "http"),
     "pyarrow": ("Parquet files", "parquet"),
     "ray": ("data sets on a Ray cluster", "ray"),
+    "PIL": ("animated WebP", "webp"),
     "pydicom": ("DICOM series", "dicom"),
     "highdicom": ("writing DICOM segmentations", "highdicom"),
     "nibabel": ("MINC, AFNI, PAR/REC and ECAT volumes, and images of nibabel", "nibabel"),
@@ -89,6 +90,7 @@ def findings(cache_dir: str | None) -> Iterator[Finding]:
 
 
 def _package() -> Finding:
+    """Find the versions of seqpipe, NumPy and OpenCV."""
     import cv2
     import numpy as np
 
@@ -99,16 +101,19 @@ def _package() -> Finding:
 
 
 def _memory_gib() -> float:
+    """Return the main memory in GiB."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
 
 
 def _environment() -> str:
+    """Return the environment variables of seqpipe that are set."""
     return ", ".join(
         f"{name}={value}" for name, value in sorted(os.environ.items()) if name[:8] == "SEQPIPE_"
     )
 
 
 def _ffmpeg() -> Finding:
+    """Find the FFmpeg that PyAV is built with."""
     from ...video.probe import probe
 
     missing = probe.missing_decoders()
@@ -123,6 +128,7 @@ def _ffmpeg() -> Finding:
 
 
 def _cache(cache_dir: str | None) -> Finding:
+    """Find whether the cache of indexes can be written."""
     from ...video.index.cache import cache_directory, check_writable
 
     folder = cache_directory(cache_dir)
@@ -144,6 +150,7 @@ def _file_sizes(folder: Path) -> Iterator[int]:
 
 
 def _part(name: str, use: str, *extras: str) -> Finding:
+    """Find whether an optional package is installed."""
     if not _installed(name):
         command = "pip install " + " or ".join(f"'seqpipe[{extra}]'" for extra in extras)
         return Finding(name, f"not installed; it is for {use}", ok=None, advice=command)
@@ -157,6 +164,7 @@ def _part(name: str, use: str, *extras: str) -> Finding:
 
 
 def _compiler() -> Finding:
+    """Find whether the C sources are compiled, or can be."""
     from ...core.native import COMPILER, SHIPPED, compiler
 
     if SHIPPED.is_dir():
@@ -173,6 +181,7 @@ def _compiler() -> Finding:
 
 
 def _gpu_jpeg() -> Finding:
+    """Find whether a GPU encodes JPEG."""
     from ...writers.gpu_jpeg import gpu_jpeg, nvimgcodec_version
 
     try:
@@ -184,10 +193,12 @@ def _gpu_jpeg() -> Finding:
 
 
 def _installed(name: str) -> bool:
+    """Return whether a package is installed."""
     return importlib.util.find_spec(name) is not None
 
 
 def _gpu() -> Iterator[Finding]:
+    """Find the GPUs, and what uses them."""
     from ...video.cuda.devices import gpus
     from ...video.nvdec.cuvid import load
 
@@ -217,6 +228,7 @@ def _driver() -> str:
 
 
 def _optical_flow() -> Finding:
+    """Find whether a GPU computes optical flow by its engine."""
     from ...flow.nvofa import engine_caps, interface
 
     try:

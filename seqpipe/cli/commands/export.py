@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from ...core.param import Param, choice
-from ...video.convert.output import INTEGER_DTYPE
+from ...video.convert.output import INTEGER_DTYPE, TRANSFER
 from ...video.encode.params import GOP, VIDEO_CODEC
 from ...volume.axes import AXIS
 from ...writers.encoders import ENCODE, FORMAT, QUALITY
@@ -53,6 +53,7 @@ _VOLUMES: Final = (
         options.option(_PER_SHARD, default=100, show_default=True),
         options.option(QUALITY),
         options.option(INTEGER_DTYPE, default="uint8", show_default=True),
+        options.option(TRANSFER),
         options.option(ENCODE, default="auto", show_default=True),
         options.option(VIDEO_CODEC),
         options.option(GOP),
@@ -73,8 +74,9 @@ def export(**settings: Any) -> None:
     --every, --frames or --num; --format npy, npz or nii.gz writes the whole volume.
 
     --format mp4, webm, gif and apng write one video of the selected frames, or one for each sequence or scene, with
-    their sound where the format holds it. --scenes, --skip-black, --min-sharpness and --dedup decode a video once
-    before, and keep what they found beside its index.
+    their sound where the format holds it. --format vtt writes sprite sheets: thumbnails on JPEG images, and a WebVTT
+    file that says when to show which. --skip-black, --min-sharpness, --dedup and --scenes decode a video once
+    before, and keep what they found beside its index; videos of whole scenes (mp4, gif, apng) are written meanwhile.
 
     With --to, samples (frames, or sequences of --sequence-length) go into shards, and DIR may be a URL such as
     s3://bucket/prefix. A shard holds --per-shard inputs and appears when it is complete; --resume writes those that are

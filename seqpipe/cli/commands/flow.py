@@ -63,7 +63,7 @@ def flow(**options: Any) -> None:
     what standard input allows and exit codes are those of seqpipe export. With --sequence-length, npz and mp4 hold a
     sequence in each file; without it, mp4 holds a whole video.
     """
-    from ..flow import FlowOptions
+    from ..exporters.flow import FlowOptions
     from ..run import run
 
     click.get_current_context().exit(run(FlowOptions(**options, dtype="uint8", encode="auto")))

@@ -162,6 +162,7 @@ def _read_volume(volume: InputFile) -> _Facts:
 
 
 def _facts(_: InputFile, index: PacketIndex) -> _Facts:
+    """Return what is told of an index."""
     from ...video.index.open import lost_frames
 
     return len(index), len(lost_frames(index)), index.cut

@@ -130,12 +130,15 @@ def _further(source: str) -> dict[str, str]:
         found = _contents(source)
     except SeqpipeError:
         return {}
-    marks = "; ".join(f"{one['start_s']:.3f} s {one['title']}".rstrip() for one in found["chapters"])
+    marks = "; ".join(
+        f"{chapter['start_s']:.3f} s {chapter['title']}".rstrip() for chapter in found["chapters"]
+    )
     spoken = ", ".join(f"{number}: {language}" for number, language in found["languages"].items())
     return {name: text for name, text in (("chapters", marks), ("languages", spoken)) if text}
 
 
 def _list_packets(source: str, index: PacketIndex, *, as_json: bool) -> None:
+    """Print a line for each packet."""
     if not as_json:
         click.echo("".join(f"{name:>12}" for name in _PACKET_COLUMNS))
     for values in _packets(index):
@@ -146,6 +149,7 @@ def _list_packets(source: str, index: PacketIndex, *, as_json: bool) -> None:
 
 
 def _packets(index: PacketIndex) -> Iterator[dict[str, Any]]:
+    """Yield the properties of each packet."""
     table, tick = index.packets, float(index.info.time_base)
     columns = (table.packet_frame, table.pts, table.size, table.key, table.reference, table.shown)
     rows = zip(*(column.tolist() for column in columns), strict=True)
@@ -155,6 +159,7 @@ def _packets(index: PacketIndex) -> Iterator[dict[str, Any]]:
 
 
 def _plain(value: Any) -> str:
+    """Return a value as text."""
     if value is None or isinstance(value, bool):
         return "yes" if value else "-"
     return f"{value:.6f}" if isinstance(value, float) else str(value)
@@ -188,6 +193,7 @@ def _show(infos: Seq[Any], columns: Mapping[str, _Column], further: Mapping[str,
 
 
 def _described(name: str, info: VolumeInfo) -> str:
+    """Return a fact of a volume."""
     return info.describe()[name]
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...core.whole_file import write_durably
 from ...errors import OutputError, ParameterError, SeqpipeError, printable
+from ...writers.files import output_errors
 from .. import options
 from ..messages import progress_bar, say, worded
 
@@ -95,7 +97,7 @@ def resample(
             bar.finish_input()
             values: dict[str, Any] = {
                 "source": case.key,
-                "out": [str(one) for one in targets[case.key].values()],
+                "out": [str(file) for file in targets[case.key].values()],
             }
             if isinstance(result, SeqpipeError):
                 failed += 1
@@ -113,6 +115,7 @@ def resample(
 
 
 def _spacing(text: str | None) -> list[float] | None:
+    """Return the distances of voxels from one number, or three."""
     from ...volume.regrid import spacing_of_three
 
     if text is None:
@@ -154,10 +157,8 @@ def _written(part: Any, file: Path, settings: dict[str, Any], *, label: bool) ->
     from ...volume.formats.write import save
     from ...volume.reader import VolumeReader
 
-    try:
+    with output_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot be made ({error.strerror})", source=str(file.parent)) from error
     with VolumeReader(part) as reader:
         turned = reader if settings["orientation"] is None else reader.reorient(settings["orientation"])
         if settings["spacing"] is not None:
@@ -170,8 +171,6 @@ def _written(part: Any, file: Path, settings: dict[str, Any], *, label: bool) ->
 
 def _check_record(out: Path, settings: dict[str, Any], *, overwrite: bool) -> None:
     """Keep the settings of the files in a folder, so that a run does not mix them with others."""
-    from ...core.whole_file import write_durably
-
     record, text = out / _RECORD, json.dumps(settings)
     before = record.read_text("utf-8") if record.is_file() else text
     if before != text and not overwrite:
@@ -180,17 +179,13 @@ def _check_record(out: Path, settings: dict[str, Any], *, overwrite: bool) -> No
             source=str(out),
             advice="Choose another folder, or --overwrite",
         )
-    try:
+    with output_errors(record):
         out.mkdir(parents=True, exist_ok=True)
         write_durably(record, text.encode())
-    except OSError as error:
-        raise OutputError(f"cannot be written ({error.strerror})", source=str(record)) from error
 
 
 def _write_manifest(out: Path, done: list[Case], targets: dict[str, dict[str, Path]]) -> None:
     """Write the list of all cases, as :func:`seqpipe.cases` reads it."""
-    from ...core.whole_file import write_durably
-
     if not done:
         return
     text = io.StringIO(newline="")
@@ -199,9 +194,5 @@ def _write_manifest(out: Path, done: list[Case], targets: dict[str, dict[str, Pa
     for case in done:
         files = (file.relative_to(out).as_posix() for file in targets[case.key].values())
         writer.writerow([*files, case.subject])
-    try:
+    with output_errors(out / "manifest.csv"):
         write_durably(out / "manifest.csv", text.getvalue().encode())
-    except OSError as error:
-        raise OutputError(
-            f"cannot be written ({error.strerror})", source=str(out / "manifest.csv")
-        ) from error

@@ -111,7 +111,7 @@ _FILES: Final = (
     click.option(
         "--sheet-grid",
         type=options.GRID,
-        help="Columns and rows of the contact sheet; default 6x4.",
+        help="Columns and rows of the contact sheet, 6x4 if not given; of the sheets of --format vtt, 10x10.",
     ),
     click.option(
         "--resume",

@@ -89,14 +89,14 @@ def _page(
 
     labels, title, window, series = (settings.pop(name) for name in ("labels", "title", "window", "series"))
     items, columns = (_pairs(paths), 2) if side_by_side else (list(find_inputs(paths)), 1)
-    inputs = [one for one in items if isinstance(one, InputFile)]
-    errors = [one for one in items if isinstance(one, SeqpipeError)]
+    inputs = [item for item in items if isinstance(item, InputFile)]
+    errors = [item for item in items if isinstance(item, SeqpipeError)]
     if len(labels) not in (0, 1, len(inputs)):
         raise ParameterError(
             f"{len(labels)} labels for {len(inputs)} files to show",
             allowed="--label once, or once for each file",
         )
-    its = list(labels) * len(inputs) if len(labels) == 1 else list(labels) or [None] * len(inputs)
+    shown_labels = list(labels) * len(inputs) if len(labels) == 1 else list(labels) or [None] * len(inputs)
     settings["max_voxels"] = shared_voxels(settings["max_voxels"], len(inputs))
     if window is not None:
         settings["window"] = window[0] - window[1] / 2, window[0] + window[1] / 2
@@ -106,13 +106,13 @@ def _page(
         try:
             for number in range(first, first + columns):
                 with open_source(inputs[number].path, series=series) as reader:
-                    row += show(reader, label=its[number], **settings).panels
+                    row += show(reader, label=shown_labels[number], **settings).panels
         except ParameterError:
             raise
         except SeqpipeError as error:
             errors.append(error)
         else:
-            panels += [replace(one, group=f"pair {first}") for one in row] if side_by_side else row
+            panels += [replace(panel, group=f"pair {first}") for panel in row] if side_by_side else row
     title = title or " · ".join(dict.fromkeys(panel.title for panel in panels[:3]))
     return errors, Page(title, panels, columns) if panels else None
 
@@ -122,10 +122,12 @@ def _pairs(paths: tuple[str, ...]) -> list[InputFile | SeqpipeError]:
     if len(paths) != 2:
         raise ParameterError(f"side_by_side=True with {len(paths)} paths", allowed="two folders")
     items = [list(find_inputs([path])) for path in paths]
-    sides = [{(one.parent, one.stem): one for one in its if isinstance(one, InputFile)} for its in items]
+    sides = [
+        {(item.parent, item.stem): item for item in listed if isinstance(item, InputFile)} for listed in items
+    ]
     both = [place for place in sides[0] if place in sides[1]]
-    alone = [one.path for side in sides for place, one in side.items() if place not in both]
-    errors = [one for its in items for one in its if isinstance(one, SeqpipeError)]
+    alone = [item.path for side in sides for place, item in side.items() if place not in both]
+    errors = [item for listed in items for item in listed if isinstance(item, SeqpipeError)]
     if not both and not errors:
         raise ParameterError(
             "the two folders have no files of the same names", source=" and ".join(map(printable, paths))

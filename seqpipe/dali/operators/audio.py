@@ -13,9 +13,10 @@ import numpy as np
 
 from ...array import Array, to_numpy
 from ...core.json_text import parse_json
+from ...core.threads import parallel_for
 from ...errors import ManifestError, ParameterError, SeqpipeError, UnreadableSourceError
 from ...ops import Run, audio
-from ..data_node import DataNode, outputs_of
+from ..data_node import Compute, DataNode, outputs_of
 from ..declared import DaliCall, Kind, operator
 from ..dtypes import converted
 from ..value import Value
@@ -30,17 +31,45 @@ def _each(
     """Return a node that applies a function to each sample in main memory and to the settings that may differ."""
 
     def compute(values: list[Value], _: Run) -> Value:
-        value, parts = values[0].on_host(), []
-        for n, part in enumerate(value):
-            numbers = {
-                name: np.ravel(one[n])[0].item() for name, one in zip(call.settings, values[1:], strict=True)
-            }
-            parts.append(np.ascontiguousarray(function(part, **numbers)))
-        return Value.of(parts, layout(value) if layout else value.layout, value.sources)
+        value = values[0].on_host()
 
+        def result(n: int) -> Array:
+            settings = zip(call.settings, values[1:], strict=True)
+            return function(value[n], **{name: np.ravel(setting[n])[0].item() for name, setting in settings})
+
+        return _results(value, result, layout(value) if layout else value.layout)
+
+    return _host_node(call, compute)
+
+
+def _host_node(call: DaliCall, compute: Compute) -> DataNode:
+    """Return the node of a computation in main memory, on the call's device."""
     node = call.node(compute, inputs=[call.input().cpu()])
     node.device = "cpu"
     return node.gpu() if call.device == "gpu" else node
+
+
+def _results(value: Value, result: Callable[[int], Array], layout: str) -> Value:
+    """Return the results of a function of the samples' numbers, which threads compute."""
+    first = result(0)
+    results: Any = [first] * len(value)
+    if value.dense:  # most results have one shape, too: they are written where they stay
+        results = np.empty((len(value), *first.shape), first.dtype)
+        results[0] = first
+    others: dict[int, Array] = {}
+
+    def compute(n: int) -> None:
+        made = result(n + 1)
+        if value.dense and (made.shape, made.dtype) != (first.shape, first.dtype):
+            others[n + 1] = made
+        else:
+            results[n + 1] = made
+
+    parallel_for(compute, len(value) - 1)
+    if others or not value.dense:
+        parts = [np.ascontiguousarray(others.get(n, part)) for n, part in enumerate(results)]
+        return Value.of(parts, layout, value.sources)
+    return Value(results, layout, value.sources)
 
 
 def _signal(part: Array) -> Array:
@@ -102,26 +131,23 @@ def _mel_filter_bank(
     """``fn.mel_filter_bank``: along the axis ``f`` of the layout, or the last but one."""
     if mel_formula not in ("slaney", "htk"):
         raise call.wrong(f"mel_formula={mel_formula!r}", allowed="'slaney', 'htk'")
-    filters = cache(
-        partial(
-            audio.mel_filters,
-            sample_rate=sample_rate,
-            count=nfilter,
-            low=freq_low,
-            high=freq_high,
-            htk=mel_formula == "htk",
-            normalize=normalize,
+    htk = mel_formula == "htk"
+    bands = cache(
+        lambda bins: audio.bands_of(
+            audio.mel_filters(bins, sample_rate, nfilter, freq_low, freq_high, htk=htk, normalize=normalize)
         )
     )
 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0].on_host()
         axis = value.layout.index("f") if "f" in value.layout else max(value.ndim - 2, 0)
-        return value.each(
-            lambda part: np.moveaxis(np.tensordot(filters(part.shape[axis]), part, (1, axis)), 0, axis)
-        )
 
-    return call.node(compute)
+        def products(n: int) -> Array:
+            return audio.band_products(value[n], bands(value[n].shape[axis]), axis)
+
+        return _results(value, products, value.layout)
+
+    return _host_node(call, compute)
 
 
 @operator("to_decibels")
@@ -204,13 +230,16 @@ def _decode_audio(
     """``fn.decoders.audio``: samples ``(n, channels)``, or ``(n,)`` with ``downmix``; and the sample rate."""
 
     def compute(values: list[Value], _: Run) -> tuple[Value, Value]:
-        value, found = values[0].on_host(), []
-        for n, data in enumerate(value):
+        value = values[0].on_host()
+        rates = np.empty(len(value), np.float32)
+
+        def sound(n: int) -> Array:
             wanted = float(np.ravel(values[1][n])[0]) if call.settings else 0.0
             source = value.sources[n] if value.sources else f"sample {n}"
-            found.append(_sound(to_numpy(data).tobytes(), source, wanted, downmix, quality, dtype))
-        signals, rates = zip(*found, strict=True)
-        return Value.of(list(signals), "", value.sources), Value(np.asarray(rates, np.float32))
+            signal, rates[n] = _sound(to_numpy(value[n]).tobytes(), source, wanted, downmix, quality, dtype)
+            return signal
+
+        return _results(value, sound, ""), Value(rates)
 
     return call.outputs(compute, 2)
 
@@ -230,7 +259,7 @@ def _sound(
     begin = round(offset * rate)
     signal = signal[begin : begin + round(duration * rate) if duration > 0 else None]
     if downmix:
-        signal = signal.mean(axis=1)
+        signal = signal[:, 0] if signal.shape[1] == 1 else signal.mean(axis=1)
     if wanted > 0 and wanted != rate:
         signal, rate = audio.resampled(signal, wanted / rate, quality=quality), wanted
     elif not downmix and np.dtype(kind).kind != "f":  # the numbers of the file, whose range is not symmetric

@@ -10,9 +10,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, namespace
+from ...array import LAYOUTS, Array, namespace
 from ...errors import ParameterError
-from ...layout import LAYOUTS
 from ...ops import REGISTRY, Run
 from ...ops import DataNode as NativeNode
 from ..call import BORDERS, check_known, native, plain

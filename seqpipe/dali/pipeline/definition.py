@@ -79,6 +79,7 @@ def pipeline_def(
             pipe.set_outputs(nodes)
             return pipe
 
+        create.__dict__["is_pipeline_def"] = True
         return create
 
     return decorate if fn is None else decorate(fn)

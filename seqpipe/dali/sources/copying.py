@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from ...array import DEFAULT_LAYOUTS, LAYOUTS
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS, LAYOUTS
 from ...ops import DataNode
 from ...ops.call.op import BoundCall
 from ...ops.geometry.base import Geometry, PartRead

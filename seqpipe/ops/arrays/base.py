@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...array import Array
+from ...array import DEFAULT_LAYOUTS, LAYOUTS, Array, check_layout, frame_axis
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout, frame_axis
 from ...sequence import Batch, Sequence
 from ..call.backends import on_device_of
 from ..call.inputs import as_array, check_type, error_source, like_container, like_library
@@ -77,15 +76,11 @@ class Arrays(Declaration, register=False):
         """
         if isinstance(value, (Sequence, Batch)):
             if layout not in (None, value.layout):
-                raise ParameterError(
-                    f"layout={layout!r} of what has the layout {value.layout}", source=self.name
-                )
+                raise self.refusal(f"layout={layout!r} of what has the layout {value.layout}")
             return ArrayOperand(value, value.data, value.layout, int(isinstance(value, Batch)))
         array = as_array(self, value)
         if array.dtype.name not in self.traits.dtypes or not array.dtype.isnative:
-            raise ParameterError(
-                f"values of type {array.dtype}", source=self.name, allowed=", ".join(self.traits.dtypes)
-            )
+            raise self.refusal(f"values of type {array.dtype}", allowed=", ".join(self.traits.dtypes))
         with error_source(self):
             letters = "" if layout is None else check_layout(layout, array.ndim)
         return ArrayOperand(value, array, letters, int(letters.startswith("N")))
@@ -108,9 +103,8 @@ class Arrays(Declaration, register=False):
         if names is not None:
             letters = operand.names if "D" in names else operand.names.replace("D", "F")
             if not letters or any(name not in letters for name in names):
-                raise ParameterError(
+                raise self.refusal(
                     f"axis_names={names!r} of an array of layout {operand.names or 'unknown'}",
-                    source=self.name,
                     allowed="letters of the layout",
                     advice="" if operand.letters else "Pass the layout of arrays",
                 )
@@ -129,10 +123,9 @@ class Arrays(Declaration, register=False):
             ParameterError: a sequence cannot have them.
         """
         if letters not in LAYOUTS or letters[0] == "N":
-            raise ParameterError(
+            raise self.refusal(
                 f"a sequence of layout {source.layout} would have the layout {letters or 'unknown'}",
-                source=self.name,
-                allowed=", ".join(one for one in LAYOUTS if one[0] != "N"),
+                allowed=", ".join(known for known in LAYOUTS if known[0] != "N"),
                 advice="Pass the array of the sequence",
             )
         frames = frame_axis(letters)
@@ -140,9 +133,8 @@ class Arrays(Declaration, register=False):
         for name in ("frames", "timestamps"):
             clock = known.get(name, getattr(source, name))
             if clock is not None and len(clock) != count:
-                raise ParameterError(
+                raise self.refusal(
                     f"{len(clock)} {name} for {count} frames",
-                    source=self.name,
                     advice="Pass the array of the sequence, or a sequence without them",
                 )
         return replace(source, data=data, layout=letters, **known)
@@ -151,7 +143,7 @@ class Arrays(Declaration, register=False):
 def check_letter(op: Arrays, axis_name: str | None) -> None:
     """Check that the name of an axis is one letter."""
     if axis_name is not None and len(axis_name) != 1:
-        raise ParameterError(f"axis_name={axis_name!r} is not valid", source=op.name, allowed="one letter")
+        raise op.refusal(f"axis_name={axis_name!r} is not valid", allowed="one letter")
 
 
 class OnAxes(Arrays, register=False):
@@ -182,10 +174,8 @@ class AddsAxis(Arrays, register=False):
         """
         count = int(operand.array.ndim) - operand.first + 1
         if not -count <= axis < count:
-            raise ParameterError(
-                f"axis={axis} of a result with {count} axes",
-                source=self.name,
-                allowed=f"{-count} to {count - 1}",
+            raise self.refusal(
+                f"axis={axis} of a result with {count} axes", allowed=f"{-count} to {count - 1}"
             )
         position, letters = operand.first + axis % count, operand.letters
         known = letters and self.axis_name
@@ -229,9 +219,11 @@ class Shaping(Arrays, register=False):
         """
         value: Any = x
         if isinstance(value, (list, tuple)):
-            output: Any = like_container(value, [Shaping.__call__(self, one, layout=layout) for one in value])
+            output: Any = like_container(
+                value, [Shaping.__call__(self, element, layout=layout) for element in value]
+            )
         elif isinstance(value, Batch) and value.stacked is None:
-            parts = [Shaping.__call__(self, one) for one in value.sequences]
+            parts = [Shaping.__call__(self, sequence) for sequence in value.sequences]
             output = Batch.of(parts, labels=value.labels, indices=value.indices)
         else:
             operand = self.as_operand(value, layout)
@@ -244,14 +236,13 @@ class Shaping(Arrays, register=False):
         """Return an array as the type of the value, with its metadata."""
         if isinstance(value, Batch):
             pairs = zip(value.sequences, array, strict=True)
-            parts = tuple(self.sequence(one, data, letters[1:]) for one, data in pairs)
+            parts = tuple(self.sequence(sequence, data, letters[1:]) for sequence, data in pairs)
             mask = value.mask
             if mask is not None and [
                 n for c, n in zip(letters, array.shape, strict=True) if c != "C"
             ] != list(mask.shape):
-                raise ParameterError(
+                raise self.refusal(
                     f"a mask of shape {mask.shape} for values of shape {tuple(array.shape)}",
-                    source=self.name,
                     advice="Pass the batch without its mask",
                 )
             return replace(value, sequences=parts, stacked=array)
@@ -266,10 +257,8 @@ def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes")
     """Return axes as numbers from 0, where some count backwards."""
     for axis in axes:
         if not -count <= axis < count:
-            raise ParameterError(
-                f"{what} has {axis}, of {count} axes",
-                source=op.name,
-                allowed=f"{-count} to {count - 1}" if count else "none",
+            raise op.refusal(
+                f"{what} has {axis}, of {count} axes", allowed=f"{-count} to {count - 1}" if count else "none"
             )
     result = tuple(axis % count for axis in axes)
     if len(set(result)) < len(result):
@@ -278,4 +267,4 @@ def axes_from_0(op: Declaration, axes: Seq[int], count: int, what: str = "axes")
 
 
 def _repeated(op: Declaration, what: str, axes: Any) -> ParameterError:
-    return ParameterError(f"{what}={axes!r} has an axis twice", source=op.name, allowed="each once")
+    return op.refusal(f"{what}={axes!r} has an axis twice", allowed="each once")

@@ -11,7 +11,6 @@ import numpy as np
 
 from ...array import Array, address_of, device_of, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
 from ..call.inputs import like_library
@@ -85,7 +84,7 @@ class _Joining(Arrays, register=False):
 
     def reference(self, x: Array, p: Any) -> Array:  # noqa: ARG002  nothing is sampled
         """Return the combined array."""
-        return self.joined([self.as_operand(one) for one in x])[0]
+        return self.joined([self.as_operand(operand) for operand in x])[0]
 
     @or_node
     def __call__(self, *arrays: Any, layout: str | None = None) -> Any:
@@ -100,17 +99,16 @@ class _Joining(Arrays, register=False):
         """
         parts_given = arrays[0] if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)) else arrays
         kinds = {
-            next((k for k in (Batch, Sequence) if isinstance(one, k)), np.ndarray) for one in parts_given
+            next((k for k in (Batch, Sequence) if isinstance(value, k)), np.ndarray) for value in parts_given
         }
         if len(kinds) != 1:
-            raise ParameterError(
+            raise self.refusal(
                 f"{len(parts_given)} arrays, of {len(kinds)} kinds",
-                source=self.name,
                 allowed="one or more; arrays, Sequences or Batches",
             )
         if kinds == {Batch}:
             return self._batches(parts_given)
-        parts = [self.as_operand(one, layout) for one in parts_given]
+        parts = [self.as_operand(value, layout) for value in parts_given]
         self._check(parts)
         with on_device_of(parts[0].array):
             array, letters, axis = self.joined(parts)
@@ -120,15 +118,12 @@ class _Joining(Arrays, register=False):
 
     def _batches(self, batches: Seq[Batch]) -> Batch:
         if len({len(batch) for batch in batches}) > 1:
-            raise ParameterError(
-                f"batches of {[len(batch) for batch in batches]} samples",
-                source=self.name,
-                allowed="as many in each",
+            raise self.refusal(
+                f"batches of {[len(batch) for batch in batches]} samples", allowed="as many in each"
             )
         if any(batch.mask is not None for batch in batches):
-            raise ParameterError(
+            raise self.refusal(
                 "batches with masks",
-                source=self.name,
                 allowed="batches without",
                 advice="Remove them by dataclasses.replace(batch, mask=None), and combine the masks separately",
             )
@@ -143,10 +138,8 @@ class _Joining(Arrays, register=False):
             ("numbers of axes", {str(part.array.ndim) for part in parts}),
         ):
             if len(values) > 1:
-                raise ParameterError(
-                    f"arrays of different {what}, {', '.join(sorted(values))}",
-                    source=self.name,
-                    allowed="one for all",
+                raise self.refusal(
+                    f"arrays of different {what}, {', '.join(sorted(values))}", allowed="one for all"
                 )
 
     def _sequences(self, sequences: Seq[Sequence], array: Array, letters: str, axis: int) -> Any:
@@ -156,27 +149,31 @@ class _Joining(Arrays, register=False):
         along = letters[axis : axis + 1]
         if along in ("F", "D"):
             for name in ("frames", "timestamps"):
-                clocks = [getattr(one, name) for one in sequences]
+                clocks = [getattr(sequence, name) for sequence in sequences]
                 known[name] = None if any(clock is None for clock in clocks) else np.concatenate(clocks)
-        if any(one.affine is not None for one in sequences):
+        if any(sequence.affine is not None for sequence in sequences):
             self._check_affines(sequences, along, axis)
         return self.sequence(sequences[0], array, letters, **known)
 
     def _check_affines(self, volumes: Seq[Sequence], along: str, axis: int) -> None:
         """Check that each volume starts where the one before it ends; along channels, that all have one position."""
         first, offset = volumes[0].affine, 0
-        for one in volumes:
+        for volume in volumes:
             step = np.eye(4)
             if along in VOXEL:
                 step[VOXEL[along], 3] = offset
-            if first is None or one.affine is None or not np.allclose(one.affine, first @ step, atol=1e-4):
+            if (
+                first is None
+                or volume.affine is None
+                or not np.allclose(volume.affine, first @ step, atol=1e-4)
+            ):
                 what = "start where the one before them ends" if along in VOXEL else "have one position"
-                raise ParameterError(
-                    f"volumes that do not {what}, along {along}",
-                    source=self.name,
-                    advice="Pass them without their affines",
+                raise self.refusal(
+                    f"volumes that do not {what}, along {along}", advice="Pass them without their affines"
                 )
-            offset += one.data.shape[axis] if one.data.ndim > axis and one.layout[axis] == along else 1
+            offset += (
+                volume.data.shape[axis] if volume.data.ndim > axis and volume.layout[axis] == along else 1
+            )
 
 
 class Stack(AddsAxis, _Joining):
@@ -193,10 +190,8 @@ class Stack(AddsAxis, _Joining):
         """Stack the arrays along the new axis."""
         shapes = {tuple(part.array.shape) for part in parts}
         if len(shapes) > 1:
-            raise ParameterError(
-                f"arrays of different shapes, {', '.join(map(str, sorted(shapes)))}",
-                source=self.name,
-                allowed="one for all",
+            raise self.refusal(
+                f"arrays of different shapes, {', '.join(map(str, sorted(shapes)))}", allowed="one for all"
             )
         axis, letters = self.new_axis(parts[0], self.axis)
         (shape,) = shapes
@@ -232,9 +227,8 @@ class Cat(_Joining):
         (axis,) = self.axes_of(parts[0], (self.axis or 0,), self.axis_name, "axis")
         shapes = [tuple(part.array.shape) for part in parts]
         if len({shape[:axis] + shape[axis + 1 :] for shape in shapes}) > 1:
-            raise ParameterError(
+            raise self.refusal(
                 f"arrays of shapes {', '.join(map(str, shapes))}",
-                source=self.name,
                 allowed=f"one extent for all but axis {axis}",
             )
         extent = sum(shape[axis] for shape in shapes)

@@ -6,7 +6,6 @@ from math import prod
 from typing import Any
 
 from ...array import Array, FloatArray
-from ...errors import ParameterError
 from ...sequence import Batch, Sequence
 from ..core.deferred import or_node
 from ..core.parameters import ANY, param
@@ -48,10 +47,8 @@ class Transpose(Shaping):
             and value.mask is not None
             and self._moved(self.as_operand(value), letters)
         ):
-            raise ParameterError(
-                "pixels with other axes than the batch's mask",
-                source=self.name,
-                advice="Pass the batch without its mask",
+            raise self.refusal(
+                "pixels with other axes than the batch's mask", advice="Pass the batch without its mask"
             )
         return super().wrap_result(value, array, letters)
 
@@ -63,9 +60,8 @@ class Transpose(Shaping):
         """
         moved = self._moved(ArrayOperand(source, source.data, source.layout, 0), letters)
         if set(moved) & {"D", "F"} and (source.frames is not None or source.timestamps is not None):
-            raise ParameterError(
+            raise self.refusal(
                 f"frames would be along another axis, {moved}, than frame numbers and timestamps",
-                source=self.name,
                 advice="Pass the array of the sequence",
             )
         if source.affine is not None and moved:
@@ -84,9 +80,8 @@ class Transpose(Shaping):
             perm = tuple(reversed(range(count))) if self.perm is None else self.perm
             axes = self.axes_of(operand, perm, None, "perm")
             if len(axes) != count or (layout is not None and len(layout) != count):
-                raise ParameterError(
+                raise self.refusal(
                     f"perm={perm} and output_layout={self.output_layout!r} for {count} axes",
-                    source=self.name,
                     allowed=f"{count} numbers, and as many letters",
                 )
         if layout is None:
@@ -99,9 +94,8 @@ class Transpose(Shaping):
         """Return the input axis of each letter of a layout."""
         own = operand.names[operand.first :]
         if sorted(own) != sorted(layout):
-            raise ParameterError(
+            raise self.refusal(
                 f"output_layout={self.output_layout!r} of an array of layout {operand.names or 'unknown'}",
-                source=self.name,
                 allowed="the same letters",
                 advice="" if operand.letters else "Pass the layout of arrays",
             )
@@ -115,9 +109,8 @@ class Transpose(Shaping):
 
     def _turned(self, affine: FloatArray, moved: dict[str, str]) -> FloatArray:
         if not set(moved) | set(moved.values()) <= set(VOXEL):
-            raise ParameterError(
+            raise self.refusal(
                 f"axes that change their meaning, {moved}, of a volume with an affine",
-                source=self.name,
                 advice="Pass the array without its affine",
             )
         turned = affine.copy()
@@ -161,21 +154,15 @@ class Reshape(Shaping):
         super().__post_init__()
         others = [name for name in ("rel_shape", "src_dims") if getattr(self, name) is not None]
         if self.shape is None and not others and self.layout is None:
-            raise ParameterError(
-                "no shape is given", source=self.name, allowed="shape, rel_shape, src_dims or layout"
-            )
+            raise self.refusal("no shape is given", allowed="shape, rel_shape, src_dims or layout")
         if self.shape is not None and others:
-            raise ParameterError(
-                f"shape and {others[0]} given",
-                source=self.name,
-                allowed="shape, or one or both of rel_shape and src_dims",
+            raise self.refusal(
+                f"shape and {others[0]} given", allowed="shape, or one or both of rel_shape and src_dims"
             )
         for name in ("shape", "rel_shape"):
             values = getattr(self, name) or ()
             if values.count(-1) > 1:
-                raise ParameterError(
-                    f"{name}={values} has -1 more than once", source=self.name, allowed="once"
-                )
+                raise self.refusal(f"{name}={values} has -1 more than once", allowed="once")
 
     @or_node
     def __call__(self, x: Any) -> Any:  # type: ignore[override]  # its layout is that of the result, as in DALI
@@ -200,19 +187,16 @@ class Reshape(Shaping):
             rest = -prod(extents)
             extents = [count // rest if rest and n == -1 else n for n in extents]
         if prod(extents) != count or min(extents, default=0) < 0:
-            raise ParameterError(
+            raise self.refusal(
                 f"{count} values of shape {operand.samples} for the shape {tuple(extents)}",
-                source=self.name,
                 allowed="as many values",
             )
         letters = operand.letters[operand.first :] if len(extents) == len(operand.samples) else ""
         if self.layout is not None:
             letters = self.layout.removeprefix("N") if operand.first else self.layout
             if len(set(letters)) != len(extents) or len(letters) != len(extents):
-                raise ParameterError(
-                    f"layout={self.layout!r} of {len(extents)} axes",
-                    source=self.name,
-                    allowed="one letter for each",
+                raise self.refusal(
+                    f"layout={self.layout!r} of {len(extents)} axes", allowed="one letter for each"
                 )
         shape = (*operand.array.shape[: operand.first], *extents)
         return operand.array.reshape(shape), operand.letters[: operand.first] + letters
@@ -224,9 +208,8 @@ class Reshape(Shaping):
             ParameterError: a sequence cannot have the axes.
         """
         if source.affine is not None and data.shape != source.data.shape:
-            raise ParameterError(
+            raise self.refusal(
                 f"another shape, {tuple(data.shape)}, of a volume with an affine",
-                source=self.name,
                 advice="Pass the array without its affine",
             )
         return super().sequence(source, data, letters, **known)
@@ -236,19 +219,15 @@ class Reshape(Shaping):
             return list(self.shape)
         source = range(len(shape)) if self.src_dims is None else self.src_dims
         if max(source, default=-1) >= len(shape):
-            raise ParameterError(
-                f"src_dims={self.src_dims} of {len(shape)} axes",
-                source=self.name,
-                allowed=f"-1 to {len(shape) - 1}",
+            raise self.refusal(
+                f"src_dims={self.src_dims} of {len(shape)} axes", allowed=f"-1 to {len(shape) - 1}"
             )
         extents = [1 if axis < 0 else shape[axis] for axis in source]
         if self.rel_shape is None:
             return extents
         if len(self.rel_shape) > len(extents):
-            raise ParameterError(
-                f"rel_shape={self.rel_shape} of {len(extents)} axes",
-                source=self.name,
-                allowed="not more numbers",
+            raise self.refusal(
+                f"rel_shape={self.rel_shape} of {len(extents)} axes", allowed="not more numbers"
             )
         pairs = zip(self.rel_shape, extents, strict=False)
         return [-1 if part == -1 else round(part * n) for part, n in pairs]
@@ -263,16 +242,15 @@ class Squeeze(OnAxes, Shaping):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.axes is None and self.axis_names is None:
-            raise ParameterError("no axes are given", source=self.name, allowed="axes or axis_names")
+            raise self.refusal("no axes are given", allowed="axes or axis_names")
 
     def shaped(self, operand: ArrayOperand) -> tuple[Array, str]:
         """Return a view without the axes."""
         axes = self.axes_of(operand, self.axes, self.axis_names)
         lengths = [operand.array.shape[axis] for axis in axes]
         if any(length != 1 for length in lengths):
-            raise ParameterError(
+            raise self.refusal(
                 f"axes of {lengths} values, of an array of shape {tuple(operand.array.shape)}",
-                source=self.name,
                 allowed="axes with one value each",
             )
         letters = "".join(letter for axis, letter in enumerate(operand.letters) if axis not in axes)

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
-from ...errors import ParameterError
 from ..call.op import Op
 from ..core.distributions import Number
 from ..core.parameters import ANY, param
@@ -81,20 +80,14 @@ class LookupTable(Op):
         super().__post_init__()
         if self.values is None or len(self.values) > _KEYS:
             count = "no" if self.values is None else len(self.values)
-            raise ParameterError(
-                f"{count} values are given", source=self.name, allowed=f"from 1 to {_KEYS} values"
-            )
+            raise self.refusal(f"{count} values are given", allowed=f"from 1 to {_KEYS} values")
         keys = range(len(self.values)) if self.keys is None else self.keys
         if len(keys) != len(self.values):
-            raise ParameterError(
-                f"{len(keys)} keys and {len(self.values)} values",
-                source=self.name,
-                allowed="as many values as keys",
+            raise self.refusal(
+                f"{len(keys)} keys and {len(self.values)} values", allowed="as many values as keys"
             )
         if len(set(keys)) < len(keys):
-            raise ParameterError(
-                f"keys={self.keys} are not different", source=self.name, allowed="each key once"
-            )
+            raise self.refusal(f"keys={self.keys} are not different", allowed="each key once")
 
     def result_dtype(self, dtype: str) -> str:  # noqa: ARG002  a parameter states it
         """Return the parameter ``dtype``."""

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
 from ...parts import Image, Labels, Part, Sample, as_part, is_labels, unmarked_labels
 from ...sequence import Batch, Sequence
 from ..call.backends import check_backend, cuda_device_of, on_device_of
@@ -140,9 +139,8 @@ class Mixing(Declaration, register=False):
         check_backend(backend, self.name)
         options: dict[str, Any] = {"epoch": epoch, "backend": backend, "device": device}
         if is_labels(x):
-            raise ParameterError(
+            raise self.refusal(
                 "labels of voxels without their images",
-                source=self.name,
                 allowed="a list of samples, each of images and labels",
                 advice="Pass labels.of_kind('image') to mix them as an image",
             )
@@ -180,15 +178,17 @@ class Mixing(Declaration, register=False):
 
     def _batch(self, batch: Batch, labels: Any, layout: str | None, index: Any, options: Any) -> Mixed:
         if layout not in (None, batch.layout) or batch.stacked is None:
-            raise ParameterError(
+            raise self.refusal(
                 f"a batch of layout {batch.layout} of {'one shape' if layout else 'different shapes'}",
-                source=self.name,
                 allowed=f"layout={layout!r}" if layout else "one shape for all samples",
             )
         part = as_input(self, batch.stacked, batch.layout)
         out, block = self._array(part, batch.indices if index is None else index, **options)
         pairs = zip(batch.sequences, out, strict=True)
-        changed = {"sequences": tuple(replace(one, data=data) for one, data in pairs), "stacked": out}
+        changed = {
+            "sequences": tuple(replace(sequence, data=data) for sequence, data in pairs),
+            "stacked": out,
+        }
         if batch.mask is not None:
             masks = [
                 self.mixed_mask(batch.mask[n], batch.mask[n - 1], p) if p.acts else batch.mask[n]
@@ -201,24 +201,23 @@ class Mixing(Declaration, register=False):
     def _list(
         self, x: list[Any] | tuple[Any, ...], labels: Any, layout: str | None, index: Any, options: Any
     ) -> Mixed:
-        if x and all(isinstance(one, Mapping) for one in x):
+        if x and all(isinstance(sample, Mapping) for sample in x):
             return self._samples(x, labels, layout, index, options)
-        if x and all(isinstance(one, Sequence) for one in x):
+        if x and all(isinstance(sample, Sequence) for sample in x):
             data, result = self._batch(Batch.of(x), labels, layout and f"N{layout}", index, options)
             return Mixed(like_container(x, list(data.sequences)), result)
         out, block = self._stacked(x, layout, index, options)
-        mixed = [like_library(one, data) for one, data in zip(x, out, strict=True)]
+        mixed = [like_library(sample, data) for sample, data in zip(x, out, strict=True)]
         return Mixed(like_container(x, mixed), self._labels(labels, block, len(x)))
 
     def _stacked(self, x: Seq[Any], layout: str | None, index: Any, options: Any) -> tuple[Array, Block]:
         """Mix arrays of one shape; return the result and the parameters."""
-        arrays = [as_input(self, one, layout).array for one in x]
+        arrays = [as_input(self, sample, layout).array for sample in x]
         shapes = {(array.shape, array.dtype.name, device_of(array)) for array in arrays}
         if len(shapes) != 1:
             seen = ", ".join(f"{dtype} {shape} on {where}" for shape, dtype, where in sorted(shapes)[:3])
-            raise ParameterError(
+            raise self.refusal(
                 f"a list of {seen or 'nothing'}",
-                source=self.name,
                 allowed="one shape, one type and one device for all, since samples are mixed pixel by pixel",
             )
         with on_device_of(arrays[0]):
@@ -241,9 +240,7 @@ class Mixing(Declaration, register=False):
                 out, block = self._stacked([part.array for part in parts], letters, index, options)
                 mixed[name] = [_with(part, data, letters) for part, data in zip(parts, out, strict=True)]
         if block is None:
-            raise ParameterError(
-                f"samples of {', '.join(every)}", source=self.name, allowed="one image at least"
-            )
+            raise self.refusal(f"samples of {', '.join(every)}", allowed="one image at least")
         rows, voxels = list(values_of_each(block.rows)), letters.replace("C", "")
         for name, parts in every.items():
             if isinstance(parts[0], Labels):
@@ -269,9 +266,8 @@ class Mixing(Declaration, register=False):
             kinds = {name: type(as_part(value)) for name, value in sample.items()}
             if kinds != first or not set(kinds.values()) <= {Image, Labels}:
                 said = ", ".join(f"{name} ({kind.__name__})" for name, kind in kinds.items())
-                raise ParameterError(
+                raise self.refusal(
                     f"a sample of {said}",
-                    source=self.name,
                     allowed="images and labels of voxels, of the same names in every sample",
                 )
 
@@ -283,11 +279,10 @@ class Mixing(Declaration, register=False):
     def _voxels(self, part: Any, other: Any, letters: str, p: Any) -> Part:
         """Mix the labels of a sample's voxels with those of another sample."""
         letters = self._letters(part, letters)
-        own, theirs = (view_of(letters, one.array.ndim)(one.array)[0] for one in (part, other))
+        own, theirs = (view_of(letters, operand.array.ndim)(operand.array)[0] for operand in (part, other))
         if own.shape != theirs.shape or own.shape[3] != 1:
-            raise ParameterError(
+            raise self.refusal(
                 f"labels of shape {part.array.shape} and {other.array.shape}",
-                source=self.name,
                 allowed="one label for each voxel, and one shape for all samples",
             )
         with on_device_of(own):
@@ -304,17 +299,15 @@ class Mixing(Declaration, register=False):
     ) -> tuple[Array, Block]:
         """Mix the images of a batch; return the result and the parameters, a row for each sample."""
         if not part.view.batched:
-            raise ParameterError(
-                f"one sample of shape {part.array.shape}", source=self.name, allowed="a batch: layouts with N"
-            )
+            raise self.refusal(f"one sample of shape {part.array.shape}", allowed="a batch: layouts with N")
         samples = part.samples
         indices = indices_of(self, index, samples)
         if self.per_sample or self.tabled:
             own = indices if self.per_sample else [indices[0]] * samples
             block = resolve(self, [part.spec] * samples, epoch, own)
         else:
-            one = resolve(self, [part.spec], epoch, indices[:1])
-            block = Block(one.rows.repeat(samples), tuple(range(samples)), 0)
+            block = resolve(self, [part.spec], epoch, indices[:1])
+            block = Block(block.rows.repeat(samples), tuple(range(samples)), 0)
         if samples == 1:
             rows = block.rows.copy()
             rows["acts"] = 0
@@ -367,10 +360,8 @@ class Mixing(Declaration, register=False):
         try:
             return np.asarray(labels)
         except ValueError as error:
-            raise ParameterError(
-                f"labels that cannot be an array ({error})",
-                source=self.name,
-                allowed="equal shapes for all samples",
+            raise self.refusal(
+                f"labels that cannot be an array ({error})", allowed="equal shapes for all samples"
             ) from error
 
     def _probabilities(self, values: Array, samples: int) -> Array:
@@ -378,16 +369,13 @@ class Mixing(Declaration, register=False):
         numbers = values.dtype.kind in "iu" and values.shape == (samples,)
         floats = values.dtype.kind == "f" and values.ndim == 2 and len(values) == samples
         if numbers and self.num_classes is None:
-            raise ParameterError(
+            raise self.refusal(
                 "labels are numbers of classes, and num_classes is not given",
-                source=self.name,
                 advice=f"{type(self).__name__}(num_classes=…), or pass them as floats (N, classes)",
             )
         if not (numbers or floats) or (floats and values.shape[1] != (self.num_classes or values.shape[1])):
             allowed = f"whole numbers ({samples},) or floats ({samples}, {self.num_classes or 'classes'})"
-            raise ParameterError(
-                f"labels of {values.dtype} of shape {values.shape}", source=self.name, allowed=allowed
-            )
+            raise self.refusal(f"labels of {values.dtype} of shape {values.shape}", allowed=allowed)
         if floats:
             return values
         if isinstance(values, np.ndarray):
@@ -400,9 +388,7 @@ class Mixing(Declaration, register=False):
         most = (self.num_classes or 0) - 1
         wrong = values[(values < 0) | (values > most)]
         if wrong.size:
-            raise ParameterError(
-                f"labels has {wrong[0]}", source=self.name, allowed=f"whole numbers from 0 to {most}"
-            )
+            raise self.refusal(f"labels has {wrong[0]}", allowed=f"whole numbers from 0 to {most}")
 
 
 def _with(part: Part, array: Array, layout: str | None) -> Part:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, namespace
-from ...errors import ParameterError
 from ...parts import Labels
 from ..core.parameters import param
 from ..core.spec import Spec
@@ -54,7 +53,7 @@ class Mixup(Mixing):
             return self.reference(x.astype(np.float32), p)
         import cv2
 
-        own, other = (np.ascontiguousarray(one).reshape(x.shape[1], -1) for one in (x, p.other))
+        own, other = (np.ascontiguousarray(images).reshape(x.shape[1], -1) for images in (x, p.other))
         weight = float(p.weight)
         return cv2.addWeighted(own, weight, other, 1 - weight, 0).reshape(x.shape)
 
@@ -72,9 +71,8 @@ class Mixup(Mixing):
         """Return floats ``(D, H, W, classes)`` of labels ``(D, H, W, 1)``."""
         classes = self.num_classes if part.classes is None else part.classes
         if classes is None:
-            raise ParameterError(
+            raise self.refusal(
                 "labels of voxels without a number of classes",
-                source=self.name,
                 advice=f"{type(self).__name__}(num_classes=…), or Labels(…, classes=…)",
             )
         xp = namespace(values)
@@ -169,9 +167,7 @@ class CutMix3d(CutMix, function_name="cutmix3d"):
             ParameterError: there is one.
         """
         if spec.frames < 2:
-            raise ParameterError(
-                "volumes of 1 slice", source=self.name, allowed="2 slices or more", advice="Use CutMix"
-            )
+            raise self.refusal("volumes of 1 slice", allowed="2 slices or more", advice="Use CutMix")
 
     def _mix(self, x: Array, others: Array, out: Array, p: Any, *, fast: bool) -> None:  # noqa: ARG002  one implementation
         super()._mix(x, others, out, p, fast=True)

@@ -56,9 +56,8 @@ def run(
     if not has_fast_form(op, items[0].x.dtype, items[0].out.dtype):
         if backend == "cuda":
             types = " and ".join(sorted({items[0].x.dtype.name, items[0].out.dtype.name} - {*KERNEL_DTYPES}))
-            raise ParameterError(
+            raise op.refusal(
                 f"a kernel for {types}",
-                source=op.name,
                 allowed=", ".join(KERNEL_DTYPES),
                 advice="Pass backend=None, which computes these dtypes by the reference",
             )
@@ -233,9 +232,8 @@ def _write(op: Declaration, out: Array, values: Any) -> None:
     if not (fits and (values.dtype.kind == "f" or values.dtype == out.dtype)):
         alike = type(values) is type(out)
         kinds = [f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in (type(values), type(out))]
-        raise ParameterError(
+        raise op.refusal(
             f"it returns {f'{values.dtype} of shape {values.shape}' if alike else f'a {kinds[0]}'}",
-            source=op.name,
             allowed=f"a {kinds[1]} of shape {out.shape}, of floats or {out.dtype}",
         )
     put(out, values)

@@ -205,7 +205,9 @@ def stub() -> str:
     groups = {cls.name.partition(".")[0]: "" for cls in own if "." in cls.name}
     for group in groups:
         inside = (_function(cls) for cls in own if cls.name.startswith(f"{group}."))
-        text += f"class {group}:\n" + indent("".join(f"@staticmethod\n{one}" for one in inside), "    ")
+        text += f"class {group}:\n" + indent(
+            "".join(f"@staticmethod\n{function}" for function in inside), "    "
+        )
     return text
 
 
@@ -238,8 +240,8 @@ def _type(q: Parameter) -> str:
     if q.size == MATRIX:
         kind = "ArrayLike"
     elif q.size == ANY:
-        one = "" if q.param.kind is str else f"{kind} | "
-        kind = f"{one}list[{kind}] | tuple[{kind}, ...]"
+        constant = "" if q.param.kind is str else f"{kind} | "
+        kind = f"{constant}list[{kind}] | tuple[{kind}, ...]"
     elif q.size:
         kind = f"tuple[{', '.join([kind] * q.size)}]"
     return kind + none

@@ -11,10 +11,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ...array import Array, FloatArray, as_native, is_torch, namespace, to_torch
+from ...array import (
+    DEFAULT_LAYOUTS,
+    LAYOUTS,
+    Array,
+    FloatArray,
+    as_native,
+    check_layout,
+    is_torch,
+    namespace,
+    to_torch,
+)
 from ...core.limits import main_memory_bytes
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS, LAYOUTS, check_layout
 from ...parts import Image, Metadata, Part, Sample, as_part, unmarked_error
 from ...sequence import Batch, Sequence
 from ..core.blocks import constant_of
@@ -142,7 +151,7 @@ def like_container(values: list[Any] | tuple[Any, ...], results: list[Any]) -> A
 def check_not_empty(op: Declaration, values: list[Any] | tuple[Any, ...]) -> None:
     """Check that a list has arrays."""
     if not values:
-        raise ParameterError("a list of no arrays", source=op.name, allowed="one or more")
+        raise op.refusal("a list of no arrays", allowed="one or more")
 
 
 def as_input(op: Declaration, value: Any, layout: str | None) -> CallInput:
@@ -151,11 +160,13 @@ def as_input(op: Declaration, value: Any, layout: str | None) -> CallInput:
     if isinstance(value, (Sequence, Batch)):
         if layout not in (None, value.layout):
             what = f"{type(value).__name__.lower()} of layout {value.layout}"
-            raise ParameterError(f"layout={layout!r} of a {what}", source=op.name)
+            raise op.refusal(f"layout={layout!r} of a {what}")
         array = as_array(op, value.data) if isinstance(value, Batch) else value.data
         layout = value.layout
-        affines = tuple([one.affine for one in value]) if isinstance(value, Batch) else (value.affine,)
-        affines = affines if any(one is not None for one in affines) else ()
+        affines = (
+            tuple([sequence.affine for sequence in value]) if isinstance(value, Batch) else (value.affine,)
+        )
+        affines = affines if any(affine is not None for affine in affines) else ()
     else:
         array = value if type(value) is np.ndarray else as_array(op, value)
     forms: dict[Any, ArrayForm] = op.__dict__.setdefault("_forms", {})
@@ -182,13 +193,11 @@ def _form(op: Declaration, array: Array, layout: str | None) -> ArrayForm:
     samples, frames, height, width, channels = view(array).shape
     spec = Spec(frames, height, width, channels, dtype, view.is_volume)
     if not array.size:
-        raise ParameterError(f"an array of shape {array.shape} holds no pixels", source=op.name)
+        raise op.refusal(f"an array of shape {array.shape} holds no pixels")
     letters = layout or DEFAULT_LAYOUTS[array.ndim]
     if not op.traits.keeps_frames and 1 not in view.positions:
-        raise ParameterError(
-            f"images of layout {letters}, which has no frames",
-            source=op.name,
-            allowed="layouts with F, or with D for slices",
+        raise op.refusal(
+            f"images of layout {letters}, which has no frames", allowed="layouts with F, or with D for slices"
         )
     check(op, spec)
     check_size(op, "images", height, width)
@@ -223,16 +232,14 @@ def check_type(op: Declaration, dtype: str) -> None:
 def check_value_type(op: Declaration, value_type: Type) -> None:
     """Check that an operator on images accepts the values of a graph's node, as far as their type is known."""
     if value_type.kind not in ("images", "unknown", "flow", "labels"):
-        raise ParameterError(f"{value_type}", source=op.name, allowed=f"{op.traits.takes}")
+        raise op.refusal(f"{value_type}", allowed=f"{op.traits.takes}")
     letters = value_type.layout
     if letters is not None and not ("H" in letters and "W" in letters):
-        raise ParameterError(
-            f"{value_type}, without rows and columns",
-            source=op.name,
-            allowed="layouts with H and W, such as FHWC",
+        raise op.refusal(
+            f"{value_type}, without rows and columns", allowed="layouts with H and W, such as FHWC"
         )
     if letters is not None and not op.traits.keeps_frames and not set(letters) & {"F", "D"}:
-        raise ParameterError(f"{value_type}, without frames", source=op.name, allowed="layouts with F or D")
+        raise op.refusal(f"{value_type}, without frames", allowed="layouts with F or D")
     if value_type.dtype is not None:
         check_type(op, value_type.dtype)
     if value_type.spec is not None and not op.needs_pixels:
@@ -243,13 +250,10 @@ def check_value_type(op: Declaration, value_type: Type) -> None:
 
 def _wrong_channels(op: Declaration, channels: int) -> ParameterError:
     if not op.traits.channels_from:
-        return ParameterError(
-            f"pixels of {channels} values", source=op.name, allowed=" or ".join(map(str, op.traits.channels))
-        )
+        return op.refusal(f"pixels of {channels} values", allowed=" or ".join(map(str, op.traits.channels)))
     count = len(getattr(op, op.traits.channels_from))
-    return ParameterError(
+    return op.refusal(
         f"{op.traits.channels_from} has {count} values, for pixels of {channels}",
-        source=op.name,
         allowed="1 value" if channels == 1 else f"1 value, or {channels}",
     )
 
@@ -257,18 +261,15 @@ def _wrong_channels(op: Declaration, channels: int) -> ParameterError:
 def check_size(op: Declaration, what: str, height: int, width: int) -> None:
     """Check that images have at most as many pixels as kernels can count."""
     if height * width > _MOST_PIXELS:
-        raise ParameterError(
-            f"{what} of {height}×{width} pixels", source=op.name, allowed=f"up to {_MOST_PIXELS} pixels"
-        )
+        raise op.refusal(f"{what} of {height}×{width} pixels", allowed=f"up to {_MOST_PIXELS} pixels")
 
 
 def check_memory(op: Declaration, what: str, size: int, library: Any, advice: str) -> None:
     """Check that the memory of a device can hold results, before it is allocated."""
     most = main_memory_bytes() if library is np else library.cuda.Device().mem_info[1]
     if size > most:
-        raise ParameterError(
+        raise op.refusal(
             f"{what} ({size / 2**30:.3g} GiB)",
-            source=op.name,
             allowed=f"up to {most / 2**30:.3g} GiB, the memory of the {'machine' if library is np else 'GPU'}",
             advice=advice,
         )
@@ -278,10 +279,8 @@ def _result_channels(op: Declaration, spec: Spec, view: View, layout: str) -> in
     """Return the number of channels of the result."""
     channels = op.result_channels(spec.channels)
     if channels > 1 and 4 not in view.positions:
-        raise ParameterError(
-            f"a result with {channels} values a pixel, of layout {layout}",
-            source=op.name,
-            allowed="layouts with C",
+        raise op.refusal(
+            f"a result with {channels} values a pixel, of layout {layout}", allowed="layouts with C"
         )
     return channels
 
@@ -290,7 +289,7 @@ def _result_dtype(op: Declaration, dtype: str) -> np.dtype[Any]:
     """Return the dtype of the result."""
     result, types = op.result_dtype(dtype), MOVED_DTYPES if op.traits.values == "moved" else COMPUTED_DTYPES
     if result not in types:
-        raise ParameterError(f"results of the type {result!r}", source=op.name, allowed=", ".join(types))
+        raise op.refusal(f"results of the type {result!r}", allowed=", ".join(types))
     return np.dtype(result)
 
 
@@ -345,11 +344,11 @@ def _checked(
 
 def check_marked(op: Any, unmarked: Seq[str]) -> None:
     """Check that an operator computes no new values from parts that may be labels."""
-    for one in op.operators:
-        if isinstance(one, Declaration) and _computes(one):
+    for operator in op.operators:
+        if isinstance(operator, Declaration) and _computes(operator):
             for name in unmarked:
-                if one.image_names is None or name in one.image_names:
-                    raise unmarked_error(name, one.name)
+                if operator.image_names is None or name in operator.image_names:
+                    raise unmarked_error(name, operator.name)
 
 
 def history_entry(op: Declaration, epoch: int, index: int, drawn: dict[str, Any]) -> dict[str, Any]:
@@ -387,7 +386,7 @@ def reference_of(x: Any) -> Any:
     """Return the images that determine the samples: the first image of a sample of several parts, else ``x``."""
     if isinstance(x, Mapping):
         parts = (as_part(value) for value in x.values())
-        return next((one.data for one in parts if isinstance(one, Image)), None)
+        return next((part.data for part in parts if isinstance(part, Image)), None)
     return x
 
 
@@ -427,7 +426,9 @@ def selected(x: Any, positions: Seq[int]) -> Any:
     if x.stacked is None:
         return Batch(tuple(sequences), **known)
     stacked = x.stacked[list(positions)]
-    views = tuple(one.with_pixels(data, one.layout) for one, data in zip(sequences, stacked, strict=True))
+    views = tuple(
+        sequence.with_pixels(data, sequence.layout) for sequence, data in zip(sequences, stacked, strict=True)
+    )
     return Batch(views, stacked=stacked, **known)
 
 
@@ -464,7 +465,9 @@ def merged(whole: Any, parts: Iterable[tuple[Seq[int], Any]], source: str) -> An
 
 def _in_order(pairs: Seq[tuple[Seq[int], Any]]) -> list[Any]:
     by_position = {
-        position: one for positions, result in pairs for position, one in zip(positions, result, strict=True)
+        position: sample
+        for positions, result in pairs
+        for position, sample in zip(positions, result, strict=True)
     }
     return [by_position[position] for position in sorted(by_position)]
 
@@ -497,11 +500,11 @@ def zeros_like(labels: Sequence | Batch) -> Image:
     if isinstance(labels, Sequence):
         return Image(labels.with_pixels(zeros, labels.layout))
     pairs = zip(labels.sequences, zeros, strict=True)
-    sequences = tuple(one.with_pixels(data, one.layout) for one, data in pairs)
+    sequences = tuple(sequence.with_pixels(data, sequence.layout) for sequence, data in pairs)
     return Image(replace(labels, sequences=sequences, stacked=zeros))
 
 
 def affine_of(value: Any, sample: int = 0) -> FloatArray | None:
     """Return the affine of a sample of an image."""
-    one = value[sample] if isinstance(value, Batch) else value
-    return one.affine if isinstance(one, Sequence) else None
+    image = value[sample] if isinstance(value, Batch) else value
+    return image.affine if isinstance(image, Sequence) else None

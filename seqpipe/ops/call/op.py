@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import Array, device_of, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError, ResultSizesError
+from ...errors import ResultSizesError
 from ...parts import Part, is_labels
 from ...sequence import Batch, Sequence
 from ..core.blocks import Block, constant_of, resolve
@@ -218,7 +218,7 @@ def is_pending(target: Any, x: Any) -> bool:
     """Return whether the parts of a sample, or the parameters of an operator that is called with it, are nodes."""
     return isinstance(x, Mapping) and (
         bool(target.pending)
-        or any(isinstance(one.data if isinstance(one, Part) else one, DataNode) for one in x.values())
+        or any(isinstance(part.data if isinstance(part, Part) else part, DataNode) for part in x.values())
     )
 
 
@@ -257,7 +257,7 @@ def _common_extent(op: Declaration, part: CallInput, block: Block, sample: int) 
     if len(result) > 1:
         extents = sorted(result)
         sizes = sorted({extent[1:] for extent in extents})
-        what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[one[0] for one in extents]} frames"
+        what = f"sizes, {sizes}" if len(sizes) > 1 else f"lengths, {[extent[0] for extent in extents]} frames"
         raise ResultSizesError(
             f"results of different {what}, of samples in one array",
             source=op.name,
@@ -285,7 +285,7 @@ def _batch(
 ) -> Batch:
     if batch.stacked is None:
         if layout not in (None, batch.layout):
-            raise ParameterError(f"layout={layout!r} of a batch of layout {batch.layout}", source=op.name)
+            raise op.refusal(f"layout={layout!r} of a batch of layout {batch.layout}")
         call = BoundCall.of(op, batch.sequences, None, epoch, index)
         results = call.results(backend, device, allow_view=allow_view)
         fresh = Batch.of(call.wrap_results(results))  # stacked, if the results have one shape
@@ -301,7 +301,7 @@ def _batch(
 
 def _check_takes(op: Declaration) -> None:
     if op.traits.takes != "images":
-        raise ParameterError(f"an operator on {op.traits.takes}", source=op.name, advice="Call it by itself")
+        raise op.refusal(f"an operator on {op.traits.takes}", advice="Call it by itself")
 
 
 def _check_alike(op: Declaration, parts: Seq[CallInput]) -> None:
@@ -310,10 +310,8 @@ def _check_alike(op: Declaration, parts: Seq[CallInput]) -> None:
         ("devices", {device_of(part.array) for part in parts}),
     ):
         if len(values) > 1:
-            raise ParameterError(
-                f"arrays of different {what}, {', '.join(sorted(values))}",
-                source=op.name,
-                allowed="one for all",
+            raise op.refusal(
+                f"arrays of different {what}, {', '.join(sorted(values))}", allowed="one for all"
             )
 
 
@@ -457,7 +455,7 @@ class Ranged(Op, register=False):
         if part.view.is_series:
             result = [limits_of(part.nfhwc, wanted)] * len(specs)
         else:
-            result = [limits_of(one, wanted) for one in part.nfhwc]
+            result = [limits_of(voxels, wanted) for voxels in part.nfhwc]
         return [spec._replace(limits=limits) for spec, limits in zip(specs, result, strict=True)]
 
     def intensities(self, spec: Spec, dtype: str = "") -> Intensities:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray
-from ...errors import ParameterError
 from ..core.parameters import param
 from ..core.spec import Spec, full_range
 from ..core.traits import Body
@@ -69,15 +68,12 @@ class ColorSpaceConversion(ColorMatrix):
         super().__post_init__()
         before, after = _CHANNELS[self.image_type], _CHANNELS[self.output_type]
         if self.image_type == self.output_type:
-            raise ParameterError(
-                f"image_type and output_type are both {self.image_type!r}",
-                source=self.name,
-                allowed="different ones",
+            raise self.refusal(
+                f"image_type and output_type are both {self.image_type!r}", allowed="different ones"
             )
         if self.p < 1 and before != after:
-            raise ParameterError(
+            raise self.refusal(
                 f"p={self.p} of a conversion from {before} values to {after}",
-                source=self.name,
                 allowed="1",
                 advice="Use grayscale, which keeps three values",
             )

@@ -15,11 +15,10 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, overloa
 
 import numpy as np
 
-from ...array import Array, device_of
+from ...array import DEFAULT_LAYOUTS, Array, device_of
 from ...core.cached import cached_property
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError, described_type
-from ...layout import DEFAULT_LAYOUTS
 from ...parts import is_labels
 from ...sequence import Batch, Sequence
 from ..arrays.base import Arrays
@@ -196,7 +195,7 @@ class Chain(Deferrable):
     def rebuilt(self, operators: Seq[Any]) -> Chain:
         """Return the same chain with other operators, as many as :attr:`operators`."""
         left = iter(operators)
-        return Chain.part([one.rebuilt([next(left) for _ in one.operators]) for one in self.ops], self.fuse)
+        return Chain.part([op.rebuilt([next(left) for _ in op.operators]) for op in self.ops], self.fuse)
 
     def results(self, node: DataNode) -> Any:
         """Return a node, one for data and one for labels if there are labels, or one for each of several values."""
@@ -209,7 +208,7 @@ class Chain(Deferrable):
         first, *labels = inputs
         for member in self.ops:
             first = member.result_types((first,))[0]
-        return (first, *(replace(one, kind="labels", dtype="float32", shape=None) for one in labels))
+        return (first, *(replace(label, kind="labels", dtype="float32", shape=None) for label in labels))
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""
@@ -289,7 +288,7 @@ class Chain(Deferrable):
     def _segments(self) -> list[Any]:
         """Consecutive operators on images as a line, those on volumes as a chain, and other members alone."""
         result: list[Any] = []
-        members = [own for one in self.ops for own in (one.members if isinstance(one, Member) else (one,))]
+        members = [own for op in self.ops for own in (op.members if isinstance(op, Member) else (op,))]
         with_volumes = composed_with_volumes(members)
         for position, member in enumerate(members):
             on_volumes = isinstance(member, Volumetric) or position in with_volumes
@@ -303,13 +302,13 @@ class Chain(Deferrable):
         """Return the members, with operators that are composed into one mapping as one."""
         return [
             part
-            for one in self._segments
-            for part in (one.composed_ops() if isinstance(one, _Line) else (one,))
+            for segment in self._segments
+            for part in (segment.composed_ops() if isinstance(segment, _Line) else (segment,))
         ]
 
     def groups(self) -> list[tuple[Any, ...]]:
         """Return the members in groups that one kernel runs on a GPU."""
-        return [group for one in self._segments for group in _groups_of(one)]
+        return [group for segment in self._segments for group in _groups_of(segment)]
 
     def explain(self, x: Any = None, *, layout: str | None = None, epoch: int = 0, index: int = 0) -> str:
         """Describe what runs on a GPU, one line for each pass over the pixels; for volumes also what runs on the CPU.
@@ -332,8 +331,12 @@ class Chain(Deferrable):
                 allowed="explain() without a sample",
             )
         lines: list[str] = [] if x is None else first.explained_for(x, layout, epoch, index)
-        for one in self._segments if x is None else ():
-            lines += one.explained() if hasattr(one, "explained") else [f"{one.title}: {_explanation(one)}"]
+        for segment in self._segments if x is None else ():
+            lines += (
+                segment.explained()
+                if hasattr(segment, "explained")
+                else [f"{segment.title}: {_explanation(segment)}"]
+            )
         return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
 
 
@@ -406,7 +409,7 @@ class _Line:
 def _chain_of(state: State, read: Callable[[State], Any]) -> Chain:
     if not state["ops"] or state["fuse"] not in get_args(ChainFuse):
         raise ValueError(f"there is no chain of {state['ops']!r} with fuse={state['fuse']!r}")
-    return Chain.part([read(one) for one in state["ops"]], state["fuse"])
+    return Chain.part([read(member) for member in state["ops"]], state["fuse"])
 
 
 def _groups_of(segment: Any) -> list[tuple[Any, ...]]:
@@ -418,39 +421,39 @@ def _groups_of(segment: Any) -> list[tuple[Any, ...]]:
 
 def _members(values: Any, fuse: ChainFuse) -> Iterator[Any]:
     """Flatten lists, and chains with the same ``fuse``."""
-    for one in values:
-        if isinstance(one, (list, tuple)):
-            yield from _members(one, fuse)
-        elif isinstance(one, Chain) and one.fuse == fuse:
-            yield from one.ops
-        elif isinstance(one, (Op, Mixing, ElementExtract, Volumetric, Member, Chain)) or _takes_one_array(
-            one
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _members(value, fuse)
+        elif isinstance(value, Chain) and value.fuse == fuse:
+            yield from value.ops
+        elif isinstance(value, (Op, Mixing, ElementExtract, Volumetric, Member, Chain)) or _takes_one_array(
+            value
         ):
-            yield one
+            yield value
         else:
-            if (own := own_operator(one)) is None:
-                raise _member_error(one)
+            if (own := own_operator(value)) is None:
+                raise _member_error(value)
             yield own
 
 
-def _takes_one_array(one: Any) -> bool:
+def _takes_one_array(member: Any) -> bool:
     """Return whether a value is an operator on arrays with one required argument."""
-    if not isinstance(one, Arrays):
+    if not isinstance(member, Arrays):
         return False
-    first, *others = call_of(type(one))[0]
+    first, *others = call_of(type(member))[0]
     return first.kind is not first.VAR_POSITIONAL and all(q.default is not q.empty for q in others)
 
 
-def _returns_several(one: Any) -> bool:
+def _returns_several(member: Any) -> bool:
     """Return whether a member returns several values, so that no member can follow it."""
-    if isinstance(one, (Op, Mixing, Chain, Member)):
-        return isinstance(one, Chain) and _returns_several(one.ops[-1])
-    result = one.results(DataNode())  # type: ignore[abstract]  # only the number of nodes matters
+    if isinstance(member, (Op, Mixing, Chain, Member)):
+        return isinstance(member, Chain) and _returns_several(member.ops[-1])
+    result = member.results(DataNode())  # type: ignore[abstract]  # only the number of nodes matters
     return isinstance(result, tuple) and len(result) > 1
 
 
 def _follower(members: Seq[Any], op: Any) -> str:
-    return str(members[next(n for n, one in enumerate(members) if one is op) + 1].title)
+    return str(members[next(n for n, member in enumerate(members) if member is op) + 1].title)
 
 
 def _member_error(op: Any) -> ParameterError:

@@ -77,21 +77,19 @@ class SomeOf(Member):
         seed: int = 0,
     ) -> None:
         if not isinstance(parts, (list, tuple)) or not parts:
-            raise ParameterError(
-                f"{self.name} of {parts!r}",
-                source=self.name,
-                allowed="a list of operators and chains, one or more",
+            raise self.refusal(
+                f"{self.name} of {parts!r}", allowed="a list of operators and chains, one or more"
             )
         try:
             ends = n if isinstance(n, tuple) and len(n) == 2 else (n, n)
             least, most = (_COUNT.check(end) for end in ends)
             numbers = None if weights is None else check_list("weights", weights, f"{len(parts)} numbers")
-            chances = None if numbers is None else tuple(_WEIGHT.check(one) for one in numbers)
+            chances = None if numbers is None else tuple(_WEIGHT.check(number) for number in numbers)
             values = {"p": _P.check(p), "seed": _SEED.check(seed)}
         except ParameterError as error:
             error.source = self.name
             raise
-        lines = tuple(None if one is None else Chain(one) for one in parts)
+        lines = tuple(None if part is None else Chain(part) for part in parts)
         self._check(lines, least, most, chances)
         known = {"n": (least, most), "parts": lines, "weights": chances, "occurrence": 0, **values}
         for key, value in known.items():
@@ -101,30 +99,26 @@ class SomeOf(Member):
 
     def _check(self, lines: Seq[Any], least: int, most: int, weights: Seq[float] | None) -> None:
         if not least <= most <= len(lines):
-            raise ParameterError(
+            raise self.refusal(
                 f"n={least if least == most else (least, most)} of {len(lines)} parts",
-                source=self.name,
                 allowed=f"numbers from 0 to {len(lines)}, the lesser first",
             )
         if weights is not None and (
-            len(weights) != len(lines) or sum(one > 0 for one in weights) < max(most, 1)
+            len(weights) != len(lines) or sum(weight > 0 for weight in weights) < max(most, 1)
         ):
-            raise ParameterError(
+            raise self.refusal(
                 f"weights={list(weights)!r} for {len(lines)} parts",
-                source=self.name,
                 allowed=f"{len(lines)} numbers, of which {max(most, 1)} or more are above 0",
             )
         for op in (op for line in lines if line is not None for op in line.operators):
             if op.traits.takes == "batches":
-                raise ParameterError(
+                raise self.refusal(
                     f"{op.name} mixes the samples of a batch, and a choice is made for each sample",
-                    source=self.name,
                     advice=f"Put it into the chain next to {self.name}; it has its own p",
                 )
             if not isinstance(op, (Op, Volumetric, SomeOf)):
-                raise ParameterError(
+                raise self.refusal(
                     f"{op.name} may change the axes of samples, which are equal for all samples of a batch",
-                    source=self.name,
                     allowed="operators on images and volumes",
                     advice=f"Put it into the chain next to {self.name}",
                 )
@@ -136,7 +130,7 @@ class SomeOf(Member):
         least, most = self.n
         if type(self) is SomeOf:
             yield f"{least if least == most else self.n}"
-        yield f"[{', '.join('None' if one is None else one.argument_repr for one in self.parts)}]"
+        yield f"[{', '.join('None' if part is None else part.argument_repr for part in self.parts)}]"
         for key in ("weights", "p", "seed"):
             if (value := getattr(self, key)) != type(self).__dataclass_fields__[key].default:
                 yield f"{key}={list(value) if key == 'weights' else value!r}"
@@ -169,28 +163,31 @@ class SomeOf(Member):
 
     def _with(self, **changed: Any) -> SomeOf:
         other = object.__new__(type(self))
-        other.__dict__.update({one.name: self.__dict__[one.name] for one in fields(self)}, **changed)
+        other.__dict__.update(
+            {declared.name: self.__dict__[declared.name] for declared in fields(self)}, **changed
+        )
         return other
 
     def expression(self, name: Named) -> str:
         """See :meth:`Deferrable.expression`."""
-        return (
-            f"{self.name}({' | '.join('-' if one is None else one.expression(name) for one in self.parts)})"
-        )
+        return f"{self.name}({' | '.join('-' if part is None else part.expression(name) for part in self.parts)})"
 
     def state(self) -> dict[str, Any]:
         """See :meth:`Member.state`."""
         own = {key: getattr(self, key) for key in ("n", "weights", "p", "seed", "occurrence")}
-        return {"op": self.name, **own, "parts": [None if one is None else one.state() for one in self.parts]}
+        return {
+            "op": self.name,
+            **own,
+            "parts": [None if part is None else part.state() for part in self.parts],
+        }
 
     def result_layout(self, layout: str) -> str:
         """See :meth:`Member.result_layout`."""
-        result = {layout if one is None else one.result_layout(layout) for one in self.parts}
+        result = {layout if part is None else part.result_layout(layout) for part in self.parts}
         result |= {layout} if self.p < 1 or self.n[0] == 0 else set()
         if len(result) > 1:
-            raise ParameterError(
+            raise self.refusal(
                 f"parts return the layouts {', '.join(sorted(result))}",
-                source=self.name,
                 allowed="one layout",
                 advice="Put operators that change the layout after the choice",
             )
@@ -207,15 +204,14 @@ class SomeOf(Member):
         if self.p < 1 or self.n[0] == 0:
             result.append(first)
         for what in ("layout", "dtype"):
-            several = {value for one in result if (value := getattr(one, what)) is not None}
+            several = {value for result_type in result if (value := getattr(result_type, what)) is not None}
             if len(several) > 1:
-                raise ParameterError(
+                raise self.refusal(
                     f"parts return different {what}s, {', '.join(sorted(several))}",
-                    source=self.name,
                     allowed=f"one {what} for all",
                     advice="Put the operator that changes it after the choice",
                 )
-        shapes = {one.shape for one in result}
+        shapes = {result_type.shape for result_type in result}
         return (replace(result[0], shape=shapes.pop() if len(shapes) == 1 else None),)
 
     # ------------------------------------------------------------------ sampling and calls
@@ -326,7 +322,7 @@ class OneOf(SomeOf):
 
 @reads_state(OneOf.name, SomeOf.name)
 def _choice_of(state: State, read: Callable[[State], Any]) -> SomeOf:
-    parts = [None if one is None else read(one) for one in state["parts"]]
+    parts = [None if part is None else read(part) for part in state["parts"]]
     own = {name: state[name] for name in ("weights", "p", "seed")}
     choice = OneOf(parts, **own) if state["op"] == OneOf.name else SomeOf(tuple(state["n"]), parts, **own)
     operators = [op for part in parts if part is not None for op in part.operators]
@@ -356,9 +352,7 @@ class Only(Member):
     def __init__(self, images: str | Seq[str], ops: Any) -> None:
         names = [images] if isinstance(images, str) else check_list("images", images, "names of images")
         if not names or not all(isinstance(name, str) for name in names):
-            raise ParameterError(
-                f"images={images!r} is not valid", source=self.name, allowed="names of images"
-            )
+            raise self.refusal(f"images={images!r} is not valid", allowed="names of images")
         chain = Chain(ops)
         self.__dict__.update(images=tuple(names), chain=chain)
         self.__dict__.update(chain=self.rebuilt(chain.operators).chain)
@@ -399,10 +393,8 @@ class Only(Member):
     def result_layout(self, layout: str) -> str:
         """See :meth:`Member.result_layout`."""
         if self.chain.result_layout(layout) != layout:
-            raise ParameterError(
-                f"{self.chain.title} changes the layout {layout}",
-                source=self.name,
-                allowed="operators that keep it",
+            raise self.refusal(
+                f"{self.chain.title} changes the layout {layout}", allowed="operators that keep it"
             )
         return layout
 

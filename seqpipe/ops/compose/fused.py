@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray
+from ...array import DEFAULT_LAYOUTS, Array, FloatArray
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError, ResultSizesError
-from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.backends import cuda_device_of, on_device_of
 from ..call.inputs import CallInput, check
@@ -184,7 +183,7 @@ def _matrices(call: BoundCall, begin: int, end: int) -> FloatArray:
     if block.constant is not None:
         return block.constant.moved_by(op, spec)
     if block.constants:
-        return np.concatenate([one.moved_by(op, spec) for one in block.constants[begin:end]])
+        return np.concatenate([constant.moved_by(op, spec) for constant in block.constants[begin:end]])
     result: FloatArray = op.mappings(block.of_all(begin, end, spec.frames), spec).matrices  # type: ignore[attr-defined]  # of geometry
     return result
 
@@ -202,7 +201,7 @@ def _kernel_rows(call: BoundCall, begin: int, end: int) -> npt.NDArray[Any]:
     if block.constant is not None:
         return block.constant.for_kernel(op, spec)
     if block.constants:
-        return joined([one.for_kernel(op, spec) for one in block.constants[begin:end]])
+        return joined([constant.for_kernel(op, spec) for constant in block.constants[begin:end]])
     return op.kernel_rows(block.of_all(begin, end, spec.frames), spec)
 
 
@@ -406,10 +405,10 @@ def _closed(group: list[Op], common: Interpolated) -> Iterator[Composed | Op]:
         yield from group
 
 
-def _common(one: Interpolated, other: Interpolated) -> Interpolated | None:
-    if one is WHOLE_PIXELS or one == other:
-        return other if other is not WHOLE_PIXELS else one
-    return one if other is WHOLE_PIXELS else None
+def _common(own: Interpolated, other: Interpolated) -> Interpolated | None:
+    if own is WHOLE_PIXELS or own == other:
+        return other if other is not WHOLE_PIXELS else own
+    return own if other is WHOLE_PIXELS else None
 
 
 def _product_matrices(calls: Seq[BoundCall]) -> Any:

@@ -79,7 +79,9 @@ def reads_state(*names: str) -> Callable[[_Reader], _Reader]:
 def member_of_state(state: State, operator: Callable[[State], Any]) -> Any:
     """Create a chain or a member of one, with its occurrence, so that it samples the same values."""
     reader = _READERS.get(field_of(state, "op", str, "member"))
-    return operator(state) if reader is None else reader(state, lambda one: member_of_state(one, operator))
+    return (
+        operator(state) if reader is None else reader(state, lambda inner: member_of_state(inner, operator))
+    )
 
 
 def json_of_chain(state: State) -> str:
@@ -101,4 +103,4 @@ def chain_of_json(text: str) -> Any:
             raise ParameterError(
                 f"op={state['op']!r} is no chain", source="Chain", allowed="what to_json() gives"
             )
-        return member_of_state(state, lambda one: Declaration.from_json(json.dumps(one)))
+        return member_of_state(state, lambda inner: Declaration.from_json(json.dumps(inner)))

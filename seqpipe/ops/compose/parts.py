@@ -11,10 +11,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray, device_of, namespace, to_numpy
+from ...array import DEFAULT_LAYOUTS, Array, FloatArray, device_of, namespace, to_numpy
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS
 from ...parts import (
     Boxes,
     Flow,
@@ -101,7 +100,7 @@ class DeferredSampleCall(Deferrable):
 
     def _sample(self, values: Seq[Any]) -> dict[str, Any]:
         pairs = zip(self.parts.items(), values, strict=True)
-        return {name: one.with_data(v) if isinstance(one, Part) else v for (name, one), v in pairs}
+        return {name: part.with_data(v) if isinstance(part, Part) else v for (name, part), v in pairs}
 
     @or_node
     def __call__(
@@ -116,7 +115,7 @@ class DeferredSampleCall(Deferrable):
         """Return the data of the parts after the operators, in their order."""
         options: dict[str, Any] = {"layout": layout, "epoch": epoch, "index": index}
         result = apply_to_sample(self.target, self._sample(values), backend=backend, device=device, **options)
-        return tuple(one.data if isinstance(one, Part) else one for one in result.values())
+        return tuple(part.data if isinstance(part, Part) else part for part in result.values())
 
 
 @handles_samples
@@ -161,9 +160,11 @@ def apply_to_sample(
             return _labels_alone(target, sample, index, own)
         numbers = indices_of(target.operators[0], index, len(sample))
         pairs = zip(sample, numbers, strict=True)
-        return like_container(sample, [apply_to_sample(target, one, index=n, **own) for one, n in pairs])
+        return like_container(
+            sample, [apply_to_sample(target, element, index=n, **own) for element, n in pairs]
+        )
     if is_pending(target, sample):
-        values = [one.data if isinstance(one, Part) else one for one in sample.values()]
+        values = [part.data if isinstance(part, Part) else part for part in sample.values()]
         given = {k: v for k, v in vars(options).items() if v is not None and (k, v) != ("epoch", 0)}
         return DeferredSampleCall(target, sample)(*values, **given)
     if on_volumes is not None:
@@ -189,7 +190,7 @@ def apply_to_sample(
             parts, result = dict(moved), result.with_parts({}, *moved.history)
         options = replace(options, layout=layout)
     bare = {name for name, value in sample.items() if not isinstance(value, Part)}
-    return result.with_parts({name: one.data if name in bare else one for name, one in parts.items()})
+    return result.with_parts({name: part.data if name in bare else part for name, part in parts.items()})
 
 
 def _labels_alone(target: Any, x: Any, index: Any, options: dict[str, Any]) -> Any:
@@ -199,14 +200,14 @@ def _labels_alone(target: Any, x: Any, index: Any, options: dict[str, Any]) -> A
         sample = {"image": zeros_like(x), "labels": x}  # parameters are sampled for an image
         return apply_to_sample(target, sample, index=index, **options)["labels"]
     numbers = indices_of(target.operators[0], x.indices if is_batch and index is None else index, len(x))
-    moved = [_labels_alone(target, one, n, options) for one, n in zip(x, numbers, strict=True)]
+    moved = [_labels_alone(target, element, n, options) for element, n in zip(x, numbers, strict=True)]
     return Batch.of(moved, labels=x.labels, indices=x.indices) if is_batch else like_container(x, moved)
 
 
 def _check_has_image(parts: Mapping[str, Part], source: str) -> None:
     """Check that a sample has an image."""
-    if not any(isinstance(one, Image) for one in parts.values()):
-        kinds = ", ".join(f"{name} ({type(one).__name__})" for name, one in parts.items())
+    if not any(isinstance(part, Image) for part in parts.values()):
+        kinds = ", ".join(f"{name} ({type(part).__name__})" for name, part in parts.items())
         raise ParameterError(
             f"a sample of {kinds or 'no parts'}",
             source=source,
@@ -230,15 +231,15 @@ def _run_member(step: Any, parts: Mapping[str, Part], options: CallOptions) -> t
 
 def _reference(parts: Mapping[str, Part]) -> Part:
     """Return the first image."""
-    return next(one for one in parts.values() if isinstance(one, Image))
+    return next(part for part in parts.values() if isinstance(part, Image))
 
 
 def _json_values(value: Any) -> Any:
     """Return values as JSON types; NaN, which means that an optional parameter is not set, becomes None."""
     if isinstance(value, dict):
-        return {name: _json_values(one) for name, one in value.items()}
+        return {name: _json_values(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_json_values(one) for one in value]
+        return [_json_values(entry) for entry in value]
     return None if value != value else value
 
 
@@ -276,7 +277,7 @@ class _SampleCall(NamedTuple):
     @classmethod
     def of(cls, op: Any, parts: Mapping[str, Part], options: CallOptions) -> _SampleCall:
         """Bind an operator to a sample."""
-        images = images_of(op, {name: one for name, one in parts.items() if isinstance(one, Image)})
+        images = images_of(op, {name: part for name, part in parts.items() if isinstance(part, Image)})
         call = _bind(op, parts[images[0]].data, options)
         return cls(op, parts, options, images, call)
 
@@ -328,7 +329,7 @@ class _SampleCall(NamedTuple):
             call = self.call
         else:
             call = _bind(self.op, part.data, self.options)
-            shapes = [one.parts[0].nfhwc.shape[:4] for one in (call, self.call)]
+            shapes = [bound.parts[0].nfhwc.shape[:4] for bound in (call, self.call)]
             if self.moves and shapes[0] != shapes[1]:
                 raise self._misfit(name, "images", part.array)
             call = _with_own_noise(call, number)
@@ -368,7 +369,7 @@ class _SampleCall(NamedTuple):
             return self._sequence(value, out, 0)
         if isinstance(value, Batch):
             pairs = zip(value, out, strict=True)
-            several = tuple(self._sequence(one, data, n) for n, (one, data) in enumerate(pairs))
+            several = tuple(self._sequence(sequence, data, n) for n, (sequence, data) in enumerate(pairs))
             return replace(value, sequences=several, stacked=out)
         return like_library(value, out)
 
@@ -386,7 +387,7 @@ class _SampleCall(NamedTuple):
             if len(maps) == 1:
                 result.append(voted(x, maps[0]))
             else:
-                frames = [voted(x[n : n + 1], one) for n, one in enumerate(maps)]
+                frames = [voted(x[n : n + 1], mapping) for n, mapping in enumerate(maps)]
                 result.append(namespace(x).concatenate(frames))
         return namespace(nfhwc).stack(result)
 
@@ -415,12 +416,12 @@ class _SampleCall(NamedTuple):
         if not image.view.batched:
             return moved(0, flow)
         self._check_samples(name, "flow", flow)
-        result = [moved(sample, one) for sample, one in enumerate(flow)]
+        result = [moved(sample, field) for sample, field in enumerate(flow)]
         if isinstance(flow, Batch):
             return Batch.of(result, labels=flow.labels, indices=flow.indices)
         if isinstance(flow, (list, tuple)):
             return like_container(flow, result)
-        parts = [as_array(self.op, one) for one in result]
+        parts = [as_array(self.op, field) for field in result]
         return like_library(flow, namespace(parts[0]).stack(parts))
 
     def _check_samples(self, name: str, what: str, value: Any) -> None:
@@ -436,10 +437,12 @@ class _SampleCall(NamedTuple):
         if not self.image.view.batched:
             return self._coordinates_of_sample(name, part, 0, value)
         self._check_samples(name, _MOVES[type(part)][0], value)
-        moved = [self._coordinates_of_sample(name, part, n, one) for n, one in enumerate(value)]
+        moved = [
+            self._coordinates_of_sample(name, part, n, coordinates) for n, coordinates in enumerate(value)
+        ]
         if isinstance(value, (list, tuple)):
             return like_container(value, moved)
-        return like_library(value, np.stack([to_numpy(one) for one in moved]))
+        return like_library(value, np.stack([to_numpy(coordinates) for coordinates in moved]))
 
     def _coordinates_of_sample(self, name: str, part: Boxes | Points, sample: int, value: Any) -> Any:
         what, numbers, move = _MOVES[type(part)]
@@ -518,7 +521,7 @@ def _bind(op: Any, data: Any, options: CallOptions) -> BoundCall:
     """Bind an operator to an image."""
     if isinstance(data, (list, tuple)):
         allowed = "an array, a Sequence, or a Batch of one shape"
-        raise ParameterError("a list of images", source=op.name, allowed=allowed)
+        raise op.refusal("a list of images", allowed=allowed)
     index = data.indices if isinstance(data, Batch) and options.index is None else options.index
     return BoundCall.of(op, (data,), options.layout, options.epoch, index)
 

@@ -51,8 +51,8 @@ def result_type(sign: str, before: Any, behind: Any) -> np.dtype[Any]:
     return common
 
 
-def _dtype_of(one: Any) -> np.dtype[Any]:
-    return np.dtype(one) if isinstance(one, (str, np.dtype)) else number_of(one).dtype
+def _dtype_of(operand: Any) -> np.dtype[Any]:
+    return np.dtype(operand) if isinstance(operand, (str, np.dtype)) else number_of(operand).dtype
 
 
 def _common(before: np.dtype[Any], behind: np.dtype[Any]) -> np.dtype[Any]:
@@ -109,7 +109,9 @@ _UFUNCS: Final = {
 
 def computed(sign: str, before: Any, behind: Any) -> Array:
     """Apply an operator in the dtype of :func:`result_type`; integers wrap, as in NumPy."""
-    types = [_dtype_of(one.dtype if hasattr(one, "dtype") else one) for one in (before, behind)]
+    types = [
+        _dtype_of(operand.dtype if hasattr(operand, "dtype") else operand) for operand in (before, behind)
+    ]
     kind = result_type(sign, *types)
     inner = _common(*types) if sign in _COMPARISONS else kind
     xp = namespace(before if getattr(before, "ndim", 0) else behind)
@@ -118,7 +120,7 @@ def computed(sign: str, before: Any, behind: Any) -> Array:
     else:
         function = partial(_quotient, xp) if sign == "//" else getattr(xp, _UFUNCS[sign])
     with np.errstate(all="ignore"):  # an integer divided by 0 is 0
-        result: Array = function(*(xp.asarray(one).astype(inner) for one in (before, behind)))
+        result: Array = function(*(xp.asarray(operand).astype(inner) for operand in (before, behind)))
     return result.astype(kind, copy=False)
 
 

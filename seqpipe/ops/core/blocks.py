@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import FloatArray
-from ...core.draws import draw_steps
-from ...random import stream_index
+from ...random import draw_steps, stream_index
 from .declaration import Declaration
 from .sampling import BatchSampled, Outcome, alike, draw, steps_of, write_table
 from .spec import Spec
@@ -137,7 +136,9 @@ class Block(NamedTuple):
         """Return a block for samples for which only whether the operator acts varies."""
         if constants.count(constants[0]) == len(constants):
             return cls.of_constant(constants[0], len(constants))
-        return cls(joined([one.rows for one in constants]), tuple(range(len(constants))), 0, constants)
+        return cls(
+            joined([constant.rows for constant in constants]), tuple(range(len(constants))), 0, constants
+        )
 
 
 def joined(parts: Seq[npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -167,15 +168,15 @@ def _constants_of(
     """Return the parameters of samples of one spec that draw their numbers in steps."""
     if not isinstance(op, BatchSampled):
         acts = [number < op.p for number in numbers[0]]
-        cached = {one: constant_of(op, spec, acts=one) for one in set(acts)}
-        return tuple([cached[one] for one in acts])
+        cached = {act: constant_of(op, spec, acts=act) for act in set(acts)}
+        return tuple([cached[act] for act in acts])
     drawn, acts = numbers, [True] * samples
     if op.p < 1:
         *drawn, last = numbers
         acts = [number < op.p for number in last]
     every = zip(*drawn, strict=True) if drawn else ((),) * samples
     return tuple(
-        [_of_outcome(op, op.outcome(own), one, spec[:3]) for own, one in zip(every, acts, strict=True)]
+        [_of_outcome(op, op.outcome(own), act, spec[:3]) for own, act in zip(every, acts, strict=True)]
     )
 
 

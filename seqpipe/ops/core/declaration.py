@@ -163,9 +163,8 @@ class Declaration(Settings, ABC):
             object.__setattr__(self, parameter.name, value)
         if self.is_by_frame and not self.traits.by_frame:
             by_frame = [name for name, value in self.settings().items() if isinstance(value, PerFrame)]
-            raise ParameterError(
+            raise self.refusal(
                 f"{(by_frame or ['per_frame'])[0]} asks for a value for each frame",
-                source=self.name,
                 allowed="one for a sequence, whose frames the operator processes together",
             )
         for names in self.traits.exclusive:

@@ -49,6 +49,10 @@ class Deferrable(ABC):
     def title(self) -> str:
         """Names of the operators."""
 
+    def refusal(self, fact: str, *, allowed: str | None = None, advice: str | None = None) -> ParameterError:
+        """Return the error for an argument or input that is not accepted."""
+        return ParameterError(fact, source=getattr(self, "name", self.title), allowed=allowed, advice=advice)
+
     @abstractmethod
     def rebuilt(self, operators: Seq[Any]) -> Self:
         """Return the same object with other operators, as many as it has."""

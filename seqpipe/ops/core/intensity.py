@@ -66,7 +66,7 @@ class _RangeParameter(Parameter):
         """See :attr:`Parameter.hint`."""
         return "ops.IntensityRange"
 
-    def _words(self, one: Param, unit: str = "") -> str:  # noqa: ARG002  the range has no unit
+    def _words(self, element: Param, unit: str = "") -> str:  # noqa: ARG002  the range has no unit
         return f"{_FORMS}, or None"
 
     def normal(self, value: Any) -> Any:

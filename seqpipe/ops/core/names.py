@@ -184,7 +184,7 @@ def _forms(name: str) -> list[str]:
         r"^(?:random|rand)(?=.)",
         r"^(?:random|rand)(?=.)",
     ):
-        result += [cut for one in [*result] if (cut := re.sub(pattern, "", one)) != one]
+        result += [cut for form in [*result] if (cut := re.sub(pattern, "", form)) != form]
     return list(dict.fromkeys(result))
 
 
@@ -192,7 +192,7 @@ def operator_hint(name: str, known: Iterable[str], *, functions: bool = False) -
     """Return advice for the name of an operator that does not exist; empty if nothing is similar."""
     if name.startswith("_"):  # inspect, pickle and others ask every module for names of theirs
         return ""
-    by_plain = {_plain(one): one for one in known}
+    by_plain = {_plain(known_name): known_name for known_name in known}
     for form in _forms(name):
         if form in by_plain:
             return f"Perhaps {by_plain[form]!r} is meant"
@@ -200,7 +200,7 @@ def operator_hint(name: str, known: Iterable[str], *, functions: bool = False) -
             return _ELSEWHERE[form]
         if form in _BY_NAME:
             return (
-                f"Perhaps {' or '.join(_call(one, functions=functions) for one in _BY_NAME[form])} is meant"
+                f"Perhaps {' or '.join(_call(call, functions=functions) for call in _BY_NAME[form])} is meant"
             )
     for form in _forms(name):
         near = get_close_matches(form, by_plain, n=1, cutoff=0.75) or get_close_matches(
@@ -209,7 +209,7 @@ def operator_hint(name: str, known: Iterable[str], *, functions: bool = False) -
         if near and near[0] in by_plain:
             return f"Perhaps {by_plain[near[0]]!r} is meant"
         if near:
-            return f"Perhaps {' or '.join(_call(one, functions=functions) for one in _BY_NAME[near[0]])} is meant"
+            return f"Perhaps {' or '.join(_call(call, functions=functions) for call in _BY_NAME[near[0]])} is meant"
     return ""
 
 
@@ -227,8 +227,10 @@ def parameter_hint(name: str, known: Seq[str]) -> str:
     for other in _PARAMETERS.get(name.lower(), ()):
         if other in known:
             return f"Perhaps {other!r} is meant"
-    near = get_close_matches(name.lower(), {one.lower(): one for one in known}, n=1, cutoff=0.7)
-    return f"Perhaps {next(one for one in known if one.lower() == near[0])!r} is meant" if near else ""
+    near = get_close_matches(
+        name.lower(), {known_name.lower(): known_name for known_name in known}, n=1, cutoff=0.7
+    )
+    return f"Perhaps {next(own for own in known if own.lower() == near[0])!r} is meant" if near else ""
 
 
 def keyword_form(cls: Any, values: Seq[Any]) -> str:

@@ -118,10 +118,10 @@ class Parameter:
         allowed = self._words(dataclasses.replace(self.one, unit=""), unit)
         return f"{self.param.doc.rstrip('.')}; {allowed}{forms}; by default {self.default!r}{still}."
 
-    def _words(self, one: Param, unit: str = "") -> str:
+    def _words(self, element: Param, unit: str = "") -> str:
         names = {ANY: "one value or more", MATRIX: "rows of values, all of one length"}
         count = names.get(self.size, f"{self.size} values")
-        words = f"{count}, each {one.allowed}{unit}," if self.size else one.allowed + unit
+        words = f"{count}, each {element.allowed}{unit}," if self.size else element.allowed + unit
         return f"{words} or None" if self.param.optional else words.removesuffix(",")
 
     def normal(self, value: Any) -> Any:
@@ -353,9 +353,7 @@ def at_most_one(op: Any, *names: str) -> None:
     values = {name: getattr(op, name) for name in names}
     present = [name for name, value in values.items() if value is not None and value is not False]
     if len(present) > 1:
-        raise ParameterError(
-            f"{' and '.join(present)} given", source=op.name, allowed=f"one of {', '.join(names)}"
-        )
+        raise op.refusal(f"{' and '.join(present)} given", allowed=f"one of {', '.join(names)}")
 
 
 def _frozen(value: Any) -> Any:

@@ -17,9 +17,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ...core.draws import BatchGenerator, DivergedStreamsError, ScalarGenerator, Steps, draw_steps
-from ...errors import ParameterError
-from ...random import stream_index, streams
+from ...random import (
+    BatchGenerator,
+    DivergedStreamsError,
+    ScalarGenerator,
+    Steps,
+    draw_steps,
+    stream_index,
+    streams,
+)
 from .declaration import KEY_END, Declaration
 from .distributions import Choice, PerFrame, Table, Uniform
 from .parameters import Parameter
@@ -45,7 +51,7 @@ class BatchSampled(Declaration, register=False):
     @property
     @abstractmethod
     def steps(self) -> Steps:
-        """The steps in which a sample's numbers are drawn, as :func:`seqpipe.core.draws.draw_steps` takes them."""
+        """The steps in which a sample's numbers are drawn, as :func:`seqpipe.random.draw_steps` takes them."""
 
     @abstractmethod
     def outcome(self, numbers: Seq[float]) -> Outcome:
@@ -64,7 +70,7 @@ class BatchSampled(Declaration, register=False):
         result: dict[str, Any]
         if isinstance(rng, BatchGenerator):
             every = [self.values_of_outcome(self.outcome(numbers)) for numbers in rng.draw(self.steps)]
-            result = {name: np.array([one[name] for one in every]) for name in every[0]}
+            result = {name: np.array([entry[name] for entry in every]) for name in every[0]}
         else:
             result = self.values_of_outcome(self.outcome(ScalarGenerator.of(rng).draw(self.steps)))
         generator: Any = rng
@@ -252,9 +258,8 @@ def write_table(
             wanted = (spec.frames,) if axes == 1 else (len(specs), spec.frames)
             what = "frames" if axes == 1 else "samples and frames"
         if array.shape[:axes] != wanted:
-            raise ParameterError(
+            raise op.refusal(
                 f"{q.name} has values for {array.shape[:axes]}",
-                source=op.name,
                 allowed=f"{wanted}, the {what} given",
                 advice=_per_frame_advice(q, array.shape[:axes], spec.frames),
             )
@@ -286,9 +291,8 @@ def indices_of(op: Declaration, index: Any, samples: int) -> Seq[int]:
         stream_index(first + samples - 1, "index", op.name)
         return range(first, first + samples)
     if indices.shape != (samples,) or indices.dtype.kind not in "iu":
-        raise ParameterError(
+        raise op.refusal(
             f"index has the shape {indices.shape} and the type {indices.dtype}",
-            source=op.name,
             allowed=f"a whole number, or {samples} of them",
         )
     return [stream_index(number, "index", op.name) for number in indices.tolist()]

@@ -117,9 +117,8 @@ class Settings(Deferrable):
     def check_bound(self) -> None:
         """Check that no parameter is a node."""
         for name, node in self.nodes.items():
-            raise ParameterError(
+            raise self.refusal(
                 f"{name} is the node {node}, whose value is not known yet",
-                source=self.name,
                 advice="Call the operator, which returns a node, and build a seqpipe.pipeline.Graph from that",
             )
 
@@ -134,9 +133,7 @@ class Settings(Deferrable):
         return json.dumps(self.state(), default=self._refuse_node)
 
     def _refuse_node(self, node: DataNode) -> NoReturn:
-        raise ParameterError(
-            f"{node} is a node among the parameters", source=self.name, advice="Serialize the graph instead"
-        )
+        raise self.refusal(f"{node} is a node among the parameters", advice="Serialize the graph instead")
 
     @staticmethod
     def from_json(text: str, **more: Any) -> Any:

@@ -12,10 +12,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray
+from ...array import Array, FloatArray, check_layout
 from ...core.kernel import KernelDevice
 from ...errors import ParameterError
-from ...layout import check_layout
 
 __all__ = [
     "BACKENDS",

@@ -234,7 +234,7 @@ class Traits:
 def collected(cls: Any, *, new_reference: bool) -> Any:
     """Return the traits of a class: those of its body, which are removed from it, and those of its bases."""
     kinds = [type(base.__dict__["traits"]) for base in cls.__mro__ if "traits" in base.__dict__]
-    kind = max(kinds, key=lambda one: len(one.__mro__))
+    kind = max(kinds, key=lambda traits_class: len(traits_class.__mro__))
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}
     own = {name: value for name, value in vars(cls).items() if name in defaults and not _is_parameter(value)}
     for name in own:

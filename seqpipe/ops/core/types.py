@@ -6,7 +6,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ...layout import LAYOUTS
+from ...array import LAYOUTS
 from .spec import Spec
 
 __all__ = ["Type", "ValueKind", "types_after"]
@@ -57,7 +57,9 @@ class Type:
         """Return the type with another layout, and other lengths of some axes."""
         if layout is None or self.shape is None:
             return replace(self, layout=layout, shape=None)
-        return replace(self, layout=layout, shape=tuple(sides.get(one, self.side(one)) for one in layout))
+        return replace(
+            self, layout=layout, shape=tuple(sides.get(letter, self.side(letter)) for letter in layout)
+        )
 
     @property
     def spec(self) -> Spec | None:

@@ -43,14 +43,14 @@ struct Lane {
 };
 
 enum { EVERY, NOT_ZERO, MASKED };
-enum { SCALE, NOISE_ADDED, RICIAN, CONTRAST, POWER, RESTORE, SCORE, WINDOW, ROUNDED, BIAS, HOLES, MIXED, LOCAL_POWER, GRADIENT, LOCAL_MIX };
+enum { SCALE, NOISE_ADDED, RICIAN, CONTRAST, POWER, RESTORE, SCORE, WINDOW, ROUNDED, BIAS, HOLES, MIXED, LOCAL_POWER, GRADIENT, LOCAL_MIX, WAVE, LINES_BETWEEN, FILLED, KEPT };
 
 struct Step {
     int code, place;
     unsigned key[2];
     float a, b, c, d;
     const Found *before, *after;
-    const float* other;  // values of the channel as they were
+    const float* other;  // values of the channel as they were, or numbers of them
     Int table;           // where its own table begins, in bytes
     int count, unused;
 };
@@ -133,6 +133,27 @@ __device__ __forceinline__ bool in_boxes(const int* boxes, int count, const int*
 __device__ __forceinline__ float product_of(const float* along, const int* size, unsigned voxel) {
     const unsigned line = voxel / size[2], slice = line / size[1];
     return along[slice] * along[size[0] + line % size[1]] * along[size[0] + size[1] + voxel % size[2]];
+}
+
+struct Complex {
+    float real, imaginary;
+};
+__device__ __forceinline__ Complex times(Complex a, Complex b) {
+    return {a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real};
+}
+
+// The real part of the product of one number of each axis: those of slices, then rows, then columns.
+__device__ __forceinline__ float wave_of(const Complex* along, const int* size, unsigned voxel) {
+    const unsigned line = voxel / size[2], slice = line / size[1];
+    const Complex row = times(along[slice], along[size[0] + line % size[1]]);
+    return times(row, along[size[0] + size[1] + voxel % size[2]]).real;
+}
+
+// A value on straight lines: begin are the arguments at which they begin, and the last one's end, then their slopes.
+__device__ __forceinline__ float on_lines(const float* begin, const float* results, int ends, float x) {
+    int line = 0;
+    for (int n = 1; n + 1 < ends; n++) line += x >= begin[n];
+    return (x - begin[line]) * begin[ends + line] + results[line];
 }
 
 // A step for four voxels; of Python's methods `reference` of the operators each case is the kernel.
@@ -244,6 +265,28 @@ __device__ __forceinline__ void step_of(const Step& s, const Byte* table, const 
             const float before = s.other[4 * four + n];
             v[n] = before + s.a * product_of((const float*)(table + s.table), k.size, 4 * four + n) * (v[n] - before);
         }
+        break;
+    case WAVE:
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+            if (4 * four + n < voxels) v[n] += *s.other * wave_of((const Complex*)(table + s.table), k.size, 4 * four + n);
+        break;
+    case LINES_BETWEEN:
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            v[n] = on_lines(s.other, (const float*)(table + s.table), s.count, v[n]);
+            if (s.a != 0) v[n] = clipped(v[n], 0, 1);
+        }
+        break;
+    case FILLED:
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+            if (!is_number(v[n])) v[n] = s.before->mean;
+        break;
+    case KEPT:
+#pragma unroll
+        for (int n = 0; n < 4; n++)
+            if (4 * four + n < voxels && !is_number(s.other[4 * four + n])) v[n] = s.other[4 * four + n];
         break;
     }
 }

@@ -23,7 +23,7 @@ def convolved(part: Array, axes: Seq[int], weights: Seq[npt.NDArray[np.floating[
     result = part.astype(np.float32)
     for axis, column in zip(axes, weights, strict=True):
         if len(column) > 1 and result.size:
-            op: Any = Filter(kernel=tuple((float(one),) for one in np.ravel(column)), dtype="float32")
+            op: Any = Filter(kernel=tuple((float(weight),) for weight in np.ravel(column)), dtype="float32")
             moved = xp.ascontiguousarray(xp.moveaxis(result, axis, 0))
             made = op(moved.reshape(len(moved), -1, 1), layout="HWC").reshape(moved.shape)
             result = xp.moveaxis(made, 0, axis)
@@ -69,7 +69,7 @@ def laplacian_of(part: Array, axes: list[int], row: list[list[float] | None], no
             )
     total: Any = None
     for n in range(len(axes)):
-        sizes = [int(one) for one in smoothings or [windows[n]] * len(axes)]
+        sizes = [int(smoothing) for smoothing in smoothings or [windows[n]] * len(axes)]
         sizes[n] = int(windows[n])
         columns = [derivative_windows(sizes[n], size)[0][k != n] for k, size in enumerate(sizes)]
         factor = scales[n] * (2.0 ** (len(axes) + 2 - sum(sizes)) if normalized else 1.0)

@@ -57,7 +57,7 @@ class Neighbors(Op, register=False):
         fill = min(max(round(self.fill_value), lo), hi) if spec.dtype in RANGES else self.fill_value
         result = self.result_dtype(spec.dtype)
         whole = {spec.dtype, result} <= RANGES.keys()
-        bits = max(np.dtype(one).itemsize * 8 for one in (spec.dtype, result)) if whole else 0
+        bits = max(np.dtype(name).itemsize * 8 for name in (spec.dtype, result)) if whole else 0
         return {"edge": FILL_MODES.index(self.pad_mode), "beyond": fill, "bits": bits}
 
     def padded(self, x: Array, p: Any, window: tuple[int, int]) -> Array:
@@ -149,11 +149,11 @@ class Separable(OutputDtype, Neighbors, register=False):
         # pad with a weight of 0 at both ends, which changes no finite sum, so that two kernels suffice
         longer = kind == "gaussian" and spec.dtype in RANGES
         for number, row in enumerate(rows):
-            terms = [one for term in self.weights(values_of(row)) for one in term]
+            terms = [axis_weights for term in self.weights(values_of(row)) for axis_weights in term]
             more = int(longer and tuple(map(len, terms)) in ((5, 5), (9, 9)))
-            for axis, one in enumerate(terms):
-                result["taps"][number, axis] = len(one) + 2 * more
-                weights[number, axis, more : more + len(one)] = one
+            for axis, axis_weights in enumerate(terms):
+                result["taps"][number, axis] = len(axis_weights) + 2 * more
+                weights[number, axis, more : more + len(axis_weights)] = axis_weights
             result["reach"][number] = row["acts"] and reach.get(tuple(result["taps"][number].tolist()), 2)
         return result
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...errors import ParameterError
 from ..core.distributions import Choice, Distribution, Number, Table, Uniform, unframed
 from ..core.nodes import DataNode
 from ..core.parameters import param
@@ -58,8 +57,8 @@ class _Gaussian(Separable, register=False):
 
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
         """Return the Gaussian window."""
-        one = _weights(float(p.sigma), int(p.window), fixed=p.steps > 0)
-        return ((one, one),)
+        line = _weights(float(p.sigma), int(p.window), fixed=p.steps > 0)
+        return ((line, line),)
 
     def between(self, rows: Array, p: Any) -> Array:
         """Round sums of rows in fixed-point arithmetic."""
@@ -152,9 +151,8 @@ class GaussianBlur(_Gaussian):
 
     def _check(self, sizes: npt.NDArray[Any]) -> None:
         if (even := sizes[(sizes > 0) & (sizes % 2 == 0)]).size:
-            raise ParameterError(
+            raise self.refusal(
                 f"window_size={even.flat[0]:g} is not valid",
-                source=self.name,
                 allowed="odd numbers, or 0",
                 advice="Sample it by Choice([3, 5, 7])",
             )
@@ -197,8 +195,8 @@ class BoxBlur(Separable):
 
     def weights(self, p: Any) -> tuple[tuple[Weights, Weights], ...]:
         """Return ones."""
-        one = np.ones(p.window_size, np.float32)
-        return ((one, one),)
+        ones = np.ones(p.window_size, np.float32)
+        return ((ones, ones),)
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum includes the center
         """Return the mean."""
@@ -247,7 +245,7 @@ class Laplacian(Separable):
         for name in ("window_size", "smoothing_size"):
             size = getattr(self, name)
             if size is not None and size % 2 == 0:
-                raise ParameterError(f"{name}={size} is not valid", source=self.name, allowed="odd numbers")
+                raise self.refusal(f"{name}={size} is not valid", allowed="odd numbers")
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:
         """Derive the factor of the sum, in addition to those of all filters."""
@@ -261,7 +259,7 @@ class Laplacian(Separable):
 
     def gain(self, p: Any) -> float:
         """Return the gain of the sums, which are integers before scaling."""
-        gain = sum(float(np.abs(one).sum() * np.abs(other).sum()) for one, other in self.weights(p))
+        gain = sum(float(np.abs(vertical).sum() * np.abs(other).sum()) for vertical, other in self.weights(p))
         return 0.0 if gain * 2.0**p.bits <= WHOLE else gain * abs(float(p.factor))
 
     def finish(self, value: Array, center: Array, p: Any) -> Array:  # noqa: ARG002  the sum includes the center

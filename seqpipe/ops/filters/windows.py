@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...errors import ParameterError
 from ..call.op import OutputDtype
 from ..core.distributions import Number
 from ..core.parameters import MATRIX, param
@@ -63,16 +62,12 @@ class Filter(OutputDtype, Neighbors):
         super().__post_init__()
         rows, columns = self._window
         if rows * columns > _MOST_WEIGHTS:
-            raise ParameterError(
-                f"a kernel of {rows}×{columns} weights",
-                source=self.name,
-                allowed=f"up to {_MOST_WEIGHTS} weights",
+            raise self.refusal(
+                f"a kernel of {rows}×{columns} weights", allowed=f"up to {_MOST_WEIGHTS} weights"
             )
         if self.anchor and (self.anchor[0] >= rows or self.anchor[1] >= columns):
-            raise ParameterError(
-                f"anchor={self.anchor} lies outside of the kernel",
-                source=self.name,
-                allowed=f"up to {(rows - 1, columns - 1)}",
+            raise self.refusal(
+                f"anchor={self.anchor} lies outside of the kernel", allowed=f"up to {(rows - 1, columns - 1)}"
             )
 
     @property

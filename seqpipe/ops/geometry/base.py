@@ -14,7 +14,6 @@ import numpy.typing as npt
 from ...array import Array, FloatArray, namespace
 from ...core.cached import cached_property
 from ...core.padding import FILL_MODES, FillMode, source_indices
-from ...errors import ParameterError
 from ..call.backends import on_device_of, run
 from ..call.inputs import error_source
 from ..call.op import Op, OutputDtype
@@ -187,7 +186,10 @@ class Geometry(Op, register=False):
     def _row_by_row(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
         unmoved = Mapping.identity(height, width)
         result = [self.mapping(p, height, width) if p.acts else unmoved for p in values_of_each(rows)]
-        return Mappings(np.array([one.matrix for one in result]), [(one.height, one.width) for one in result])
+        return Mappings(
+            np.array([mapping.matrix for mapping in result]),
+            [(mapping.height, mapping.width) for mapping in result],
+        )
 
     def _all_rows(self, rows: npt.NDArray[Any], height: int, width: int) -> Mappings:
         p = SimpleNamespace(**{name: rows[name] for name in rows.dtype.names or ()})
@@ -196,7 +198,7 @@ class Geometry(Op, register=False):
         if all(acts):
             return Mappings(matrices, [size] * len(rows))
         matrices[p.acts == 0] = np.eye(3)
-        return Mappings(matrices, [size if one else (height, width) for one in acts])
+        return Mappings(matrices, [size if act else (height, width) for act in acts])
 
     def result_size(self, rows: npt.NDArray[Any], spec: Spec) -> tuple[int, int]:
         """Return height and width of the result of one sample.
@@ -206,9 +208,8 @@ class Geometry(Op, register=False):
         """
         sizes = set(self.mappings(rows, spec).sizes)
         if len(sizes) > 1:
-            raise ParameterError(
+            raise self.refusal(
                 f"frames of different sizes, {sorted(sizes)}, in one sequence",
-                source=self.name,
                 advice="Use one p, and one value of what determines the size, for all frames of a sequence",
             )
         return sizes.pop()
@@ -283,9 +284,8 @@ class Geometry(Op, register=False):
         """
         mappings = self.mappings(rows, spec)
         if (mappings.matrices != mappings.matrices[0]).any():
-            raise ParameterError(
+            raise self.refusal(
                 "different mappings for the slices of a volume with an affine",
-                source=self.name,
                 advice="Use one value for all slices, or pass the array without its affine",
             )
         with error_source(self):
@@ -353,9 +353,8 @@ class Nearest(Geometry, register=False):
 def check_sides(op: Geometry, height: int, width: int) -> None:
     """Check that float32 matrices support the size, for an operator that moves whole pixels."""
     if op.traits.whole_pixels and max(height, width) > _MAX_EXACT_SIDE:
-        raise ParameterError(
+        raise op.refusal(
             f"images of {height}×{width} pixels",
-            source=op.name,
             allowed=f"up to {_MAX_EXACT_SIDE} rows and columns, for masks and on a GPU",
         )
 
@@ -454,9 +453,8 @@ class Canvas(Geometry, register=False):
         """Return a window after checking its size and position."""
         result = CanvasWindow(*window)
         if min(result.height, result.width) < 1 or min(result) <= -MAX_OFFSET or max(result) >= MAX_OFFSET:
-            raise ParameterError(
+            raise self.refusal(
                 f"a window of {result.height}×{result.width} pixels from row {result.top} and column {result.left}",
-                source=self.name,
                 allowed=f"windows of one pixel or more, less than {MAX_OFFSET} pixels away",
             )
         return result
@@ -465,9 +463,8 @@ class Canvas(Geometry, register=False):
         """Return the fill value of each channel in a dtype, or one for all."""
         fill_value = self.fill_value
         if len(fill_value) > _OWN:
-            raise ParameterError(
+            raise self.refusal(
                 f"fill_value has {len(fill_value)} values for {channels} channels",
-                source=self.name,
                 allowed=f"one, or one for each of up to {_OWN} channels",
             )
         cached: dict[np.dtype[Any], npt.NDArray[Any]] = self.__dict__.setdefault("_fill_cache", {})

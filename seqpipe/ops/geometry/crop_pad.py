@@ -10,7 +10,6 @@ import numpy as np
 
 from ...array import Array
 from ...core.padding import FILL_MODES, PAD_MODES, FillMode, PadMode
-from ...errors import ParameterError
 from ..call.inputs import CallInput
 from ..call.op import Op
 from ..core.declaration import Declaration
@@ -150,15 +149,12 @@ class Pad(Canvas):
         for name in ("shape", "align"):
             values = getattr(self, name) or ()
             if len(values) not in (0, 1, len(self.axis_names)):
-                raise ParameterError(
+                raise self.refusal(
                     f"{name} has {len(values)} values for the axes {self.axis_names}",
-                    source=self.name,
                     allowed=f"{len(self.axis_names)}, or one for all",
                 )
         if 0 in (self.shape or ()):
-            raise ParameterError(
-                "shape=0 is not valid", source=self.name, allowed="a whole number of at least 1, or -1"
-            )
+            raise self.refusal("shape=0 is not valid", allowed="a whole number of at least 1, or -1")
 
     @property
     def beyond(self) -> FillMode:
@@ -226,9 +222,8 @@ class Paste(Canvas):
         with np.errstate(over="ignore"):
             scaled = [np.float32(p.ratio) * np.float32(n) for n in (height, width)]
         if not np.isfinite(scaled).all():
-            raise ParameterError(
+            raise self.refusal(
                 f"ratio={float(p.ratio):g} for images of {height}×{width} pixels",
-                source=self.name,
                 allowed=f"a canvas of fewer than {MAX_OFFSET} pixels a side",
             )
         rows, columns = (
@@ -334,9 +329,8 @@ class Slice(Canvas):
         if self.trim:
             start, end = _within(start, size), _within(end, size)
         elif self.pad_mode == "none" and (min(start) < 0 or end[0] > size[0] or end[1] > size[1]):
-            raise ParameterError(
+            raise self.refusal(
                 f"a window from {start} to {end} of images of {height}×{width} pixels",
-                source=self.name,
                 allowed=f"from (0, 0) to {size}, in the order {self.axis_names}",
                 advice="Choose a pad_mode, or trim=True",
             )

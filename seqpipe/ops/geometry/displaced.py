@@ -36,7 +36,7 @@ def displaced(part: Array, positions: _Positions, linear: bool, fill: float) -> 
     """Return images ``(…, H, W, C)`` with displaced pixels, ``fill`` outside; pixel centers are at n + 0.5."""
     xp = namespace(part)
     height, width = part.shape[-3:-1]
-    x, y = (xp.asarray(one) for one in positions)
+    x, y = (xp.asarray(position) for position in positions)
 
     def pixels(rows: Array, columns: Array) -> Array:
         inside = (columns >= 0) & (rows >= 0) & (columns < width) & (rows < height)

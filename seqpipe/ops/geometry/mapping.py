@@ -76,7 +76,7 @@ class Mapping(NamedTuple):
         result = np.empty(sides.shape)
         corner_points = moved[~across][..., :2] / moved[~across][..., 2:]
         result[~across] = np.concatenate([corner_points.min(axis=-2), corner_points.max(axis=-2)], axis=-1)
-        result[across] = [_shown_box(one, self.height, self.width) for one in moved[across]] or 0
+        result[across] = [_shown_box(box, self.height, self.width) for box in moved[across]] or 0
         return result
 
     def _inverse(self) -> FloatArray:
@@ -163,9 +163,9 @@ def scaling(left: Any, across: Any, top: Any, down: Any) -> FloatArray:
 def spacing_of(affine: FloatArray) -> tuple[float, float, float]:
     """Return the spacing of voxels along slices, rows and columns in mm."""
     spacing: tuple[float, float, float] = tuple(np.linalg.norm(affine[:3, :3], axis=0).tolist())
-    if not all(0 < one < np.inf for one in spacing):
+    if not all(0 < side < np.inf for side in spacing):
         raise ParameterError(
-            f"an affine with a spacing of {' × '.join(f'{one:g}' for one in spacing)} mm",
+            f"an affine with a spacing of {' × '.join(f'{side:g}' for side in spacing)} mm",
             allowed="numbers above 0",
             advice="Correct the affine of the sequence, or leave it out",
         )
@@ -250,9 +250,8 @@ class Windowed(Declaration, register=False):
         """
         rows, columns = self.crop or (height, width)
         if rows > height or columns > width:
-            raise ParameterError(
+            raise self.refusal(
                 f"crop={self.crop} of images of {height}×{width} pixels",
-                source=self.name,
                 allowed=f"up to {height} rows and {width} columns",
                 advice="Resize or pad the images first",
             )

@@ -71,9 +71,9 @@ def between_regions(
     absolute: Any = False,
 ) -> FloatArray:
     """Return the matrix that maps a region to another one, each by its start and end along each axis."""
-    points = [np.asarray(one, np.float64).reshape(-1) for one in (from_start, from_end, to_start, to_end)]
+    points = [np.asarray(point, np.float64).reshape(-1) for point in (from_start, from_end, to_start, to_end)]
     size = max(map(len, points))
-    a, b, c, d = (np.repeat(one, size) if len(one) == 1 else one for one in points)
+    a, b, c, d = (np.repeat(point, size) if len(point) == 1 else point for point in points)
     if np.all(absolute):  # start and end of an axis may be in any order
         (a, b), (c, d) = np.sort([a, b], axis=0), np.sort([c, d], axis=0)
     factor = (d - c) / (b - a)

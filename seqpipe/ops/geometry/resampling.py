@@ -239,8 +239,8 @@ def taps_of(axis: SampledAxis, size: int, length: int) -> Taps:
     if axis.cut:
         weights = np.where(indices == inside, weights, np.float32(0))
     total = np.zeros(size, np.float32)
-    for one in weights:
-        total += one
+    for weight in weights:
+        total += weight
     for part in (inside, weights, total):
         part.flags.writeable = False
     return Taps(inside, weights, total)

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import ParameterError
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..core.spec import Spec
@@ -74,9 +73,8 @@ class WarpAffine(Warped):
             ParameterError: the unit is mm, and the spacing is unknown.
         """
         if self.unit == "mm" and spec.spacing is None:
-            raise ParameterError(
+            raise self.refusal(
                 "matrix in mm, for images whose spacing is not known",
-                source=self.name,
                 allowed='sequences with an affine, or unit="pixel"',
                 advice="Pass Sequence(data, layout, affine=…), whose columns have the length of a voxel in mm",
             )

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace
-from ...errors import ParameterError
 from ..core.distributions import Distribution, Number, PerFrame, Table
 from ..core.nodes import DataNode
 from ..core.parameters import param
@@ -102,11 +101,10 @@ class Warped(OutputSize, Resampled, register=False):
             inverse_map: whether it maps the result to the source.
         """
         if not inverse_map:
-            for one in matrix.reshape(-1, 3, 3):
-                if not np.linalg.cond(one) < 1e12:
-                    raise ParameterError(
-                        f"matrix={one.tolist()} has no inverse",
-                        source=self.name,
+            for frame_matrix in matrix.reshape(-1, 3, 3):
+                if not np.linalg.cond(frame_matrix) < 1e12:
+                    raise self.refusal(
+                        f"matrix={frame_matrix.tolist()} has no inverse",
                         allowed="an invertible matrix, or inverse_map=True",
                     )
             matrix = np.asarray(np.linalg.inv(matrix), np.float64)
@@ -198,7 +196,7 @@ def _winner(taps: Array, weights: Array, nearest: Array) -> Array:
         return own
     labels = taps[:, differs]
     shares = xp.broadcast_to(weights, taps.shape)[:, differs]
-    sums = xp.stack([(shares * (labels == one)).sum(axis=0) for one in labels])
+    sums = xp.stack([(shares * (labels == label)).sum(axis=0) for label in labels])
     wins = sums >= sums.max(axis=0) - 1e-9
     keeps = (wins & (labels == own[differs])).any(axis=0)
     most = labels.max(axis=0) if labels.dtype.kind != "b" else xp.ones(labels.shape[1:], labels.dtype)

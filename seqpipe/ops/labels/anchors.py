@@ -60,7 +60,7 @@ def _matches(boxes: _Boxes, anchors: _Boxes, criteria: float) -> npt.NDArray[np.
         boxes[:, None, :2], anchors[None, :, :2]
     )
     common = np.clip(inner, 0, None).prod(axis=2)
-    areas = [(one[:, 2:] - one[:, :2]).prod(axis=1) for one in (boxes, anchors)]
+    areas = [(corners[:, 2:] - corners[:, :2]).prod(axis=1) for corners in (boxes, anchors)]
     overlap = common / np.maximum(areas[0][:, None] + areas[1][None] - common, np.float32(1e-12))
     overlap[np.arange(len(boxes)), overlap.argmax(axis=1)] = (
         2  # each box has the anchor that it overlaps with most

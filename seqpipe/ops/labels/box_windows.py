@@ -93,7 +93,7 @@ class BoxWindows:
                 np.exp(rng.uniform(math.log(bounds[k][0]), math.log(bounds[k][1]), count))
                 for k in range(axes - 1)
             ]
-            sides = np.stack([np.ones(count), *(1 / one for one in drawn)], axis=1)
+            sides = np.stack([np.ones(count), *(1 / ratio for ratio in drawn)], axis=1)
             fits = np.ones(count, np.bool_)
             for (a, b), (least, most) in zip(combinations(range(axes), 2), bounds, strict=True):
                 ratio = sides[:, a] / sides[:, b]

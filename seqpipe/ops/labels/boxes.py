@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from ...array import Array, FloatArray, as_native, device_of, namespace
 from ...core.cached import cached_property
-from ...errors import ParameterError
 from ...random import stream_index, streams
 from ..call.backends import on_device_of
 from ..call.inputs import as_array, check_not_empty, like_container, like_library
@@ -85,9 +84,8 @@ class _OnBoxes(Declaration, register=False):
             or not array.ndim
             or array.shape[-1] != 4
         ):
-            raise ParameterError(
+            raise self.refusal(
                 f"boxes of {array.dtype} of shape {array.shape} on {device_of(array)}",
-                source=self.name,
                 allowed=f"{' or '.join(self.traits.dtypes)} (…, 4) in main memory",
             )
         result = np.array(array, np.float64)
@@ -118,9 +116,8 @@ class _OnBoxes(Declaration, register=False):
         for wrong, what in ((beyond, "is not within the image"), (turned, "ends before it begins")):
             if wrong.any():
                 box = ", ".join(f"{value:g}" for value in corners[wrong][0])
-                raise ParameterError(
+                raise self.refusal(
                     f"the box from left, top to right, bottom ({box}) {what}",
-                    source=self.name,
                     allowed="0 to 1, relative to the width and height of the image",
                     advice="Divide pixels by the size of the image, and check ltrb",
                 )
@@ -267,11 +264,7 @@ class RandomBboxCrop(_OnBoxes):
         check_not_empty(self, boxes)
         count = len(boxes) if labels is None else len(labels) if hasattr(labels, "__len__") else "no"
         if count != len(boxes):
-            raise ParameterError(
-                f"labels of {count} samples",
-                source=self.name,
-                allowed=f"{len(boxes)}, as many as boxes",
-            )
+            raise self.refusal(f"labels of {count} samples", allowed=f"{len(boxes)}, as many as boxes")
         all_labels = [None] * len(boxes) if labels is None else labels
         indices = indices_of(self, index, len(boxes))
         each = zip(boxes, all_labels, indices, strict=True)
@@ -297,9 +290,8 @@ class RandomBboxCrop(_OnBoxes):
         names = None if labels is None else as_array(self, labels)
         if corners.ndim != 2 or (names is not None and names.shape[:1] != corners.shape[:1]):
             count = "no" if names is None else len(names) if names.ndim else "unnumbered"
-            raise ParameterError(
+            raise self.refusal(
                 f"boxes of shape {corners.shape} with {count} labels",
-                source=self.name,
                 allowed="(K, 4), and a label for each if there are labels",
             )
         for rng in streams(self.seed, self.stream_name, stream_index(epoch, "epoch", self.name), (index,)):
@@ -420,7 +412,7 @@ class CoordTransform(Declaration):
         super().__post_init__()
         present = [name for name in ("M", "T") if getattr(self, name) is not None]
         if present and self.MT is not None:
-            raise ParameterError(f"{present[0]} and MT given", source=self.name, allowed="M and T, or MT")
+            raise self.refusal(f"{present[0]} and MT given", allowed="M and T, or MT")
 
     @or_node
     def __call__(self, points: X, *, epoch: int = 0, index: Any = None) -> X:
@@ -478,10 +470,8 @@ class CoordTransform(Declaration):
     def _points(self, points: Any) -> Array:
         array = as_array(self, points)
         if array.dtype.name not in self.traits.dtypes or not array.ndim or array.shape[-1] != 2:
-            raise ParameterError(
-                f"points of {array.dtype} of shape {tuple(array.shape)}",
-                source=self.name,
-                allowed="numbers (…, 2)",
+            raise self.refusal(
+                f"points of {array.dtype} of shape {tuple(array.shape)}", allowed="numbers (…, 2)"
             )
         return array
 
@@ -494,7 +484,7 @@ def _in_a_row(value: Any, rows: int, columns: int) -> Any:
     if isinstance(value, PerFrame):
         return PerFrame(_in_a_row(value.values, rows, columns))
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return tuple(value if one else 0.0 for one in np.eye(rows, columns).ravel())
+        return tuple(value if on_diagonal else 0.0 for on_diagonal in np.eye(rows, columns).ravel())
     if (
         isinstance(value, (tuple, list))
         and len(value) == rows

@@ -35,10 +35,10 @@ def object_boxes(mask: npt.NDArray[np.bool_]) -> IntArray:
         second = np.moveaxis(numbers, axis, 0)[1:].ravel()
         touching = (first >= 0) & (second >= 0)
         pairs.append(np.unique(np.stack([first[touching], second[touching]]), axis=1))
-    one, other = np.concatenate([*pairs, np.zeros((2, 0), np.int64)], axis=1).astype(np.int64)
+    first, second = np.concatenate([*pairs, np.zeros((2, 0), np.int64)], axis=1).astype(np.int64)
     roots = np.arange(count)
-    while (roots[one] != roots[other]).any():
-        low, high = np.minimum(roots[one], roots[other]), np.maximum(roots[one], roots[other])
+    while (roots[first] != roots[second]).any():
+        low, high = np.minimum(roots[first], roots[second]), np.maximum(roots[first], roots[second])
         np.minimum.at(roots, high, low)
         while (roots != roots[roots]).any():
             roots = roots[roots]
@@ -75,7 +75,7 @@ def random_object(
     whole = np.stack([np.zeros(labels.ndim, np.int64), np.asarray(labels.shape)])
     if rng.random() >= float(settings["foreground_prob"][0] if "foreground_prob" in settings else 1.0):
         return whole, background
-    remaining = [int(one) for one in (np.unique(labels) if classes is None else classes)]
+    remaining = [int(label) for label in (np.unique(labels) if classes is None else classes)]
     shares = np.ones(len(remaining)) if weights is None else np.asarray(weights, np.float64)
     kept = [n for n, label in enumerate(remaining) if label != background and (labels == label).any()]
     remaining, shares = [remaining[n] for n in kept], shares[kept]

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
 from ..arrays.base import AddsAxis, ArrayOperand, Shaping
 from ..call.backends import cuda_device_of
 from ..core.blocks import Block
@@ -106,9 +105,7 @@ class OneHot(AddsAxis, Shaping):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.num_classes:
-            raise ParameterError(
-                "num_classes=0 is not valid", source=self.name, allowed="a whole number of at least 1"
-            )
+            raise self.refusal("num_classes=0 is not valid", allowed="a whole number of at least 1")
 
     def as_operand(self, value: Any, layout: str | None = None) -> ArrayOperand:
         """Return labels as an array; a Python integer becomes an array without axes.

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ...array import Array, namespace
-from ...errors import ParameterError
 from ...flow.grid import grid_of
 from ...flow.values import flow_array, to_fixed
 from ..core.declaration import Declaration
@@ -28,15 +27,13 @@ def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
     array = flow_array(flow, op.name)
     pairs = array.shape[0] if array.ndim == 4 else 1
     if array.ndim not in (3, 4) or not 1 <= pairs <= spec.frames:
-        raise ParameterError(
+        raise op.refusal(
             f"flow of shape {tuple(flow.shape)} for {spec.frames} frames",
-            source=op.name,
             allowed=f"(F - stride, h, w, 2), for F = {spec.frames} frames",
         )
     if not op.traits.keeps_frames:
-        raise ParameterError(
+        raise op.refusal(
             "flow with an operator that moves frames",
-            source=op.name,
             advice="Move the frames first, and compute their flow then",
         )
     if not isinstance(op, Geometry):
@@ -45,7 +42,7 @@ def moved_flow(op: Declaration, flow: Array, rows: Any, spec: Spec) -> Array:
     mappings = op.mappings(rows, spec).each()
     firsts, seconds = _of_pairs(op, mappings, pairs, spec.frames)
     flat = array.reshape(-1, *array.shape[-3:])
-    moved = [_moved(*one, grid) for one in zip(flat, firsts, seconds, strict=True)]
+    moved = [_moved(*field, grid) for field in zip(flat, firsts, seconds, strict=True)]
     whole = namespace(array).stack(moved)
     whole = whole if array.ndim == 4 else whole[0]
     return to_fixed(whole) if flow.dtype == np.int16 else whole.astype(array.dtype)
@@ -58,9 +55,8 @@ def _of_pairs(
     if len(mappings) == 1:
         return [mappings[0]] * pairs, [mappings[0]] * pairs
     if pairs == frames:
-        raise ParameterError(
+        raise op.refusal(
             f"each frame is moved independently, but there are {pairs} flows for {frames} frames",
-            source=op.name,
             allowed=f"fewer than {frames}, so that each has a second frame",
         )
     return mappings[:pairs], mappings[frames - pairs :]

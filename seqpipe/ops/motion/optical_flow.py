@@ -108,10 +108,8 @@ class OpticalFlow(Arrays):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.output_grid not in GRIDS:
-            raise ParameterError(
-                f"output_grid={self.output_grid!r} is not valid",
-                source=self.name,
-                allowed=", ".join(map(str, GRIDS)),
+            raise self.refusal(
+                f"output_grid={self.output_grid!r} is not valid", allowed=", ".join(map(str, GRIDS))
             )
 
     @property
@@ -167,7 +165,7 @@ class OpticalFlow(Arrays):
     def _of_list(self, values: Any, hints: Any, layout: str | None) -> Any:
         self._check_no_hints(hints, "a list")
         if not values:
-            raise ParameterError("a list of no arrays", source=self.name, allowed="one or more")
+            raise self.refusal("a list of no arrays", allowed="one or more")
         result = self._flows_of_each(values, layout)
         return self._returned([like_container(values, list(column)) for column in zip(*result, strict=True)])
 
@@ -178,7 +176,7 @@ class OpticalFlow(Arrays):
         def one(number: int) -> None:
             result[number] = self._flows(values[number], None, layout)
 
-        arrays = [one.data if isinstance(one, Sequence) else one for one in values]
+        arrays = [value.data if isinstance(value, Sequence) else value for value in values]
         on_cpu = self.backend != NVOFA and all(isinstance(array, np.ndarray) for array in arrays)
         if on_cpu and len(values) >= threads():
             OPENCV.single_threaded(parallel_for, one, len(values))
@@ -189,7 +187,7 @@ class OpticalFlow(Arrays):
 
     def _check_no_hints(self, hints: Any, what: str) -> None:
         if hints is not None:
-            raise ParameterError(f"hints for {what}", source=self.name, advice="Call it for each sample")
+            raise self.refusal(f"hints for {what}", advice="Call it for each sample")
 
     def _flows(self, value: Any, hints: Any, layout: str | None) -> list[Any]:
         """Return the results for one array, Sequence, or Batch of one shape, each as its type."""
@@ -204,27 +202,23 @@ class OpticalFlow(Arrays):
             pairs = self._pairs(frames, padded, hints, operand)
             flows = self._computed(pairs, operand.array)
             result = [self._typed(getattr(flows, name)) for name in self.requested]
-            return [self._wrap_result(value, one, letters) for one in result]
+            return [self._wrap_result(value, field, letters) for field in result]
 
     def _check(self, operand: ArrayOperand, letters: str) -> None:
         if not set(letters) & {"F", "D"}:
-            raise ParameterError(
+            raise self.refusal(
                 f"images of layout {letters or 'unknown'}, which has no frames",
-                source=self.name,
                 allowed="layouts with F, or with D for slices",
             )
         if not operand.array.size:
-            raise ParameterError(f"an array of shape {operand.array.shape} holds no pixels", source=self.name)
+            raise self.refusal(f"an array of shape {operand.array.shape} holds no pixels")
 
     def _check_frames(self, frames: Array) -> None:
         if frames.shape[4] not in self.traits.channels:
-            raise ParameterError(
-                f"pixels of {frames.shape[4]} values", source=self.name, allowed="1 (gray) or 3"
-            )
+            raise self.refusal(f"pixels of {frames.shape[4]} values", allowed="1 (gray) or 3")
         if self.stride >= frames.shape[1]:
-            raise ParameterError(
+            raise self.refusal(
                 f"stride={self.stride} in a sequence of {frames.shape[1]}",
-                source=self.name,
                 allowed=f"up to {frames.shape[1] - 1}"
                 if frames.shape[1] > 1
                 else "sequences of two frames or more",
@@ -302,7 +296,7 @@ class OpticalFlow(Arrays):
             _each_frame(lambda frame: frame, view(out), nfhwc)
         if isinstance(value, Batch):
             pairs = zip(value.sequences, out, strict=True)
-            parts = tuple(self._sequence(one, data, layout[1:]) for one, data in pairs)
+            parts = tuple(self._sequence(sequence, data, layout[1:]) for sequence, data in pairs)
             mask = None if value.mask is None else self._mask(value.mask, nfhwc.shape[2:4])
             return Batch(parts, stacked=out, labels=value.labels, indices=value.indices, mask=mask)
         return self._sequence(value, out, layout) if isinstance(value, Sequence) else like_library(value, out)
@@ -352,9 +346,9 @@ def _padded(value: Any, frames: Array) -> npt.NDArray[np.bool_]:
         value.sequences if isinstance(value, Batch) else [value] if isinstance(value, Sequence) else []
     )
     result = np.zeros(frames.shape[:2], bool)
-    for sample, one in enumerate(sequences):
-        if one.frames is not None and "D" not in one.layout:
-            result[sample] = one.frames < 0
+    for sample, sequence in enumerate(sequences):
+        if sequence.frames is not None and "D" not in sequence.layout:
+            result[sample] = sequence.frames < 0
     return result
 
 

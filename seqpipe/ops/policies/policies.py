@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...core.cached import cached_property
-from ...core.draws import Steps
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
+from ...random import Steps
 from ..call.backends import apply_table, cuda_device_of, run_same_shape
 from ..core.blocks import Block, constant_of, derived_values_vary, resolve, values_of_all, values_of_each
 from ..core.declaration import Declaration
@@ -173,7 +172,7 @@ class _Policy(BatchSampled, Geometry, register=False):
         most = self.max_translate_abs if self.max_translate_rel is None else self.max_translate_rel
         own = {} if most is None else dict.fromkeys(_TRANSLATIONS, MagnitudeRange(0.0, most, signed=True))
         ranges = [{**self.ranges, **own}[name] for name in self.names]
-        return np.stack([np.linspace(one.first, one.last, self.count) for one in ranges])
+        return np.stack([np.linspace(interval.first, interval.last, self.count) for interval in ranges])
 
     @cached_property
     def _table(self) -> list[tuple[str, bool, list[float]]]:
@@ -195,11 +194,11 @@ class _Policy(BatchSampled, Geometry, register=False):
         Returns:
             A tuple of :class:`DrawnStep`, one for each step; a list of these for several samples.
         """
-        one = np.ndim(index) == 0
-        count = 1 if one else len(index)
+        single = np.ndim(index) == 0
+        count = 1 if single else len(index)
         block = resolve(self, [_SAMPLE] * count, epoch, indices_of(self, index, count))
         found = [tuple(self._chosen(p)) for p in _values_of(block)]
-        return found[0] if one else found
+        return found[0] if single else found
 
     def reference(self, x: Array, p: Any) -> Array:
         """Run the references of the steps."""
@@ -294,12 +293,12 @@ class _Policy(BatchSampled, Geometry, register=False):
     def _steps(self, drawn: Seq[DrawnStep], spec: Spec) -> list[_BoundStep]:
         """Return the acts for the sampled steps of a sample; cached, because there are only as many as magnitudes."""
         result = []
-        for one in drawn:
-            step = STEPS.get(one.name)
+        for chosen in drawn:
+            step = STEPS.get(chosen.name)
             # images with one channel have no color
-            if step is None or (one.name == "color" and spec.channels == 1):
+            if step is None or (chosen.name == "color" and spec.channels == 1):
                 continue
-            key = one, spec[1:] if step.sized else spec[3:]
+            key = chosen, spec[1:] if step.sized else spec[3:]
             result.append(self._bound_steps.get(key) or self._create(key, spec))
         return result
 
@@ -343,7 +342,7 @@ def _samples_of(items: Seq[Item]) -> dict[int, Array]:
 
 def _values_of(block: Block) -> list[SimpleNamespace]:
     """Return the parameters of each sample."""
-    return [one.p for one in block.constants] or values_of_each(block.rows)
+    return [constant.p for constant in block.constants] or values_of_each(block.rows)
 
 
 @lru_cache(maxsize=256)  # asking a dtype for its name takes as long as processing a tiny image
@@ -367,9 +366,7 @@ class _Suite(_Policy, register=False):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.names:
-            raise ParameterError(
-                "all steps are excluded", source=self.name, allowed=f"up to {len(NARROW) - 1} of them"
-            )
+            raise self.refusal("all steps are excluded", allowed=f"up to {len(NARROW) - 1} of them")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -416,9 +413,8 @@ class RandAugment(_Suite):
         super().__post_init__()
         most = self.num_magnitude_bins - 1
         if (greatest := _greatest(self.m)) > most:
-            raise ParameterError(
+            raise self.refusal(
                 f"m={greatest:g} is not valid",
-                source=self.name,
                 allowed=f"a whole number from 0 to {most}, less than num_magnitude_bins",
             )
 

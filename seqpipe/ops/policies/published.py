@@ -153,7 +153,7 @@ def _means(x: Array) -> list[int]:
     # integer sums, which double precision holds
     sums = luma.sum(axis=(1, 2) if luma.ndim == 3 else (1, 2, 3), dtype=np.float64).tolist()
     pixels = x.shape[1] * x.shape[2]
-    return [math.floor(one / pixels + 0.5) for one in sums]
+    return [math.floor(total / pixels + 0.5) for total in sums]
 
 
 class PolicyStep(NamedTuple):

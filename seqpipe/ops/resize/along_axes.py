@@ -67,17 +67,17 @@ def resampled(
         part.reshape(-1, *(part.shape[order.index(c)] for c in "HW"), count)
         for part, count in zip(parts, channels, strict=True)
     ]
-    flat = _pass(flat, [(one["H"], one["W"]) for one in targets], how, deep="D" in order)
+    flat = _pass(flat, [(target["H"], target["W"]) for target in targets], how, deep="D" in order)
     if "D" in order:
         slabs, along = [], []
-        for part, shape, one in zip(flat, shapes, targets, strict=True):
+        for part, shape, target in zip(flat, shapes, targets, strict=True):
             depth, width = shape[order.index("D")], math.prod(part.shape[1:])
             slabs.append(part.reshape(-1, depth, width, 1))
-            along.append((one["D"], ResizedAxis(width, 0.0, float(width))))
+            along.append((target["D"], ResizedAxis(width, 0.0, float(width))))
         flat = _pass(slabs, along, how, deep=True)
-    for shape, one in zip(shapes, targets, strict=True):
-        for letter, target in one.items():
-            shape[order.index(letter)] = target.side
+    for shape, sides in zip(shapes, targets, strict=True):
+        for letter, resized in sides.items():
+            shape[order.index(letter)] = resized.side
     return [part.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
 
 

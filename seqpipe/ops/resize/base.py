@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from ...array import Array, FloatArray, IntArray
 from ...core.native import load_functions
-from ...errors import ParameterError
 from ..core.blocks import values_of_each
 from ..core.parameters import param
 from ..core.spec import Spec
@@ -199,13 +198,12 @@ class Scaled(Resampled, register=False):
             return
         filters = COMPAT[self.compat]
         if self.interp_type not in filters:
-            raise ParameterError(
+            raise self.refusal(
                 f"interp_type={self.interp_type!r} with compat={self.compat!r}",
-                source=self.name,
                 allowed=", ".join(map(repr, filters)),
             )
         if self.compat == "pillow" and not self.antialias:
-            raise ParameterError("antialias=False with compat='pillow'", source=self.name, allowed="True")
+            raise self.refusal("antialias=False with compat='pillow'", allowed="True")
 
     @property
     def interpolation(self) -> Interpolated | None:

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array
-from ...errors import ParameterError
 from ..core.distributions import Flag
 from ..core.parameters import ANY, param
 from ..core.spec import COMPUTED_DTYPES, Spec, ValueMap
@@ -56,6 +55,7 @@ class CropMirrorNormalize(Windowed, Geometry):
     values: ClassVar[Literal["computed", "moved"]] = "computed"
     keeps_size: ClassVar[bool] = False
     whole_pixels: ClassVar[bool] = True
+    takes_raw: ClassVar[bool] = True
     converted = ("moving", "values")
     kernel_row = _ROW
     body: ClassVar[Body | None] = Body(
@@ -106,15 +106,11 @@ class CropMirrorNormalize(Windowed, Geometry):
             batch = layout[: layout.startswith("N")]
             return batch + (self.output_layout if self.output_layout == "CFHW" else f"F{self.output_layout}")
         if self.output_layout == "CFHW":
-            raise ParameterError(
-                f"output_layout='CFHW' of images of layout {layout}",
-                source=self.name,
-                allowed="'CHW', 'HWC', None",
+            raise self.refusal(
+                f"output_layout='CFHW' of images of layout {layout}", allowed="'CHW', 'HWC', None"
             )
         if self.output_layout == "CHW" and "D" in layout:
-            raise ParameterError(
-                f"output_layout='CHW' of a volume of layout {layout}", source=self.name, allowed="'HWC', None"
-            )
+            raise self.refusal(f"output_layout='CHW' of a volume of layout {layout}", allowed="'HWC', None")
         return layout.replace("CHW", "HWC").replace("HWC", self.output_layout)
 
     def derive(self, rows: npt.NDArray[Any], spec: Spec) -> dict[str, Any]:  # noqa: ARG002  equal for all rows
@@ -127,10 +123,8 @@ class CropMirrorNormalize(Windowed, Geometry):
             count = len(getattr(self, name))
             if count not in (1, spec.channels) or count > _OWN:
                 own = f", or {spec.channels}" if 1 < spec.channels <= _OWN else ""
-                raise ParameterError(
-                    f"{name} has {count} values, for pixels of {spec.channels}",
-                    source=self.name,
-                    allowed=f"1{own}",
+                raise self.refusal(
+                    f"{name} has {count} values, for pixels of {spec.channels}", allowed=f"1{own}"
                 )
         means, stds = (np.resize(np.asarray(values, np.float32), _OWN) for values in (self.mean, self.std))
         return {"means": means, "gains": np.float32(self.scale) / stds}
@@ -153,11 +147,33 @@ class CropMirrorNormalize(Windowed, Geometry):
         result["shift"] = self.shift
         return result
 
+    def cpu(self, x: Array, p: Any) -> Array:
+        """Look values of uint8 up in a table of the results of all 256; others are computed within the window."""
+        import cv2
+
+        part = self._window(x, p)
+        channels = part.shape[3]
+        if part.dtype != np.uint8 or channels > _OWN:
+            return self._normalized((part[:, :, ::-1] if p.mirror else part).astype(np.float32), p)
+        levels = np.arange(256, dtype=np.float32).reshape(256, 1, 1).repeat(channels, 2)
+        table = self._normalized(levels, p)
+        result = np.empty(part.shape, np.float32)
+        for frame, values in zip(part, result, strict=True):
+            cv2.LUT(frame, table, values)
+        return result[:, :, ::-1] if p.mirror else result
+
     def reference(self, x: Array, p: Any) -> Array:
         """Crop the window, and compute the formula."""
+        part = self._window(x, p)
+        return self._normalized(part[:, :, ::-1] if p.mirror else part, p)
+
+    def _window(self, x: Array, p: Any) -> Array:
+        """Return the pixels of the window, not mirrored."""
         window = self.window_of(p, *x.shape[1:3])
         left, top = window.matrix[:2, 2].astype(int)
-        part = x[:, top : top + window.height, left : left + window.width]
-        part = part[:, :, ::-1] if p.mirror else part
-        own = slice(0, x.shape[3] if x.shape[3] <= _OWN else 1)
-        return (part - p.means[own]) * p.gains[own] + np.float32(self.shift)
+        return x[:, top : top + window.height, left : left + window.width]
+
+    def _normalized(self, x: Array, p: Any) -> Array:
+        """Return the formula of values whose last axis is the channels."""
+        own = slice(0, x.shape[-1] if x.shape[-1] <= _OWN else 1)
+        return (x - p.means[own]) * p.gains[own] + np.float32(self.shift)

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 
 from ...core.cached import cached_property
-from ...core.draws import BatchGenerator, ScalarGenerator
-from ...errors import ParameterError
+from ...random import BatchGenerator, ScalarGenerator
 from ..core.blocks import Block
 from ..core.distributions import Flag, Number
 from ..core.parameters import param
@@ -92,19 +91,14 @@ class _Sized(Scaled, register=False):
             key for key, names in _SIZES.items() if any(getattr(self, name) is not None for name in names)
         ]
         if len(present) != 1 or self.size == (0, 0):
-            raise ParameterError(
+            raise self.refusal(
                 f"{' and '.join(present)} given" if len(present) > 1 else "no size is given",
-                source=self.name,
                 allowed=f"one of {', '.join(_SIZES)}",
             )
         if self.mode != "default" and present[0] in ("resize_shorter", "resize_longer"):
-            raise ParameterError(
-                f"mode={self.mode!r} with {present[0]}", source=self.name, allowed="'default'"
-            )
+            raise self.refusal(f"mode={self.mode!r} with {present[0]}", allowed="'default'")
         if (self.roi_start is None) != (self.roi_end is None):
-            raise ParameterError(
-                "one of roi_start and roi_end is given", source=self.name, allowed="both, or none"
-            )
+            raise self.refusal("one of roi_start and roi_end is given", allowed="both, or none")
 
     def whole(self, p: Any, height: int, width: int) -> Mapping:
         """Return the mapping that resizes images, or their region of interest.
@@ -156,9 +150,8 @@ class _Sized(Scaled, register=False):
         )
         least, most = min(abs(b - a) for a, b in (rows, columns)), max(map(abs, (*rows, *columns)))
         if least < _MIN_WINDOW_PX or most > _MAX_COORDINATE:
-            raise ParameterError(
+            raise self.refusal(
                 f"a window of rows {rows[0]:g} to {rows[1]:g} and columns {columns[0]:g} to {columns[1]:g}",
-                source=self.name,
                 allowed=f"windows with sides of at least {_MIN_WINDOW_PX} pixels, up to {_MAX_COORDINATE} pixels away",
             )
         return rows, columns
@@ -362,7 +355,7 @@ class _CropWindows:
         """Sample left, top, width and height of a window, or of one for each frame."""
         if not isinstance(rng, BatchGenerator):
             return self._some(ScalarGenerator.of(rng), height, width, frames)
-        return np.array([self._some(one, height, width, frames) for one in rng.each(_WORDS)])
+        return np.array([self._some(generator, height, width, frames) for generator in rng.each(_WORDS)])
 
     def _some(self, numbers: ScalarGenerator, height: int, width: int, frames: int | None) -> Any:
         if frames is None:

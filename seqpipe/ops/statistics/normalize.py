@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...array import Array, FloatArray, namespace, to_numpy
-from ...errors import ParameterError, warn_caller
+from ...errors import warn_caller
 from ..arrays.base import axes_from_0
 from ..call.backends import on_device_of
 from ..call.inputs import CallInput
@@ -107,9 +107,8 @@ class Normalize(Op):
         self._check_numbers()
         names = (self.axis_names or "").replace("D", "F")
         if self.axis_names is not None and (not names or len(set(names) & set(_SAMPLE)) < len(names)):
-            raise ParameterError(
+            raise self.refusal(
                 f"axis_names={self.axis_names!r} is not valid",
-                source=self.name,
                 allowed="letters of F, D, H, W, C, each once",
                 advice="Pass batch=True for statistics over all samples",
             )
@@ -126,22 +125,17 @@ class Normalize(Op):
         mean, stddev = self.mean or (), self.stddev or ()
         for name, values in (("mean", mean), ("stddev", stddev)):
             if len(values) > _CHANNELS:
-                raise ParameterError(
+                raise self.refusal(
                     f"{name} has {len(values)} values",
-                    source=self.name,
                     allowed=f"1, or one for each of up to {_CHANNELS} channels",
                 )
         if min(len(mean), len(stddev)) > 1 and len(mean) != len(stddev):
-            raise ParameterError(
-                f"mean has {len(mean)} values and stddev {len(stddev)}",
-                source=self.name,
-                allowed="as many, or one",
+            raise self.refusal(
+                f"mean has {len(mean)} values and stddev {len(stddev)}", allowed="as many, or one"
             )
         if 0 in stddev and not self.epsilon:
-            raise ParameterError(
-                f"stddev={self.stddev} divides by 0",
-                source=self.name,
-                allowed="numbers above 0, or an epsilon above 0",
+            raise self.refusal(
+                f"stddev={self.stddev} divides by 0", allowed="numbers above 0, or an epsilon above 0"
             )
 
     @property
@@ -261,9 +255,8 @@ class _Computed(Normalize, register=False, function_name="normalize"):
         axes = self.reduced_axes
         kept = {tuple(n for axis, n in enumerate(part.nfhwc.shape[1:]) if axis not in axes) for part in parts}
         if len(kept) > 1:
-            raise ParameterError(
+            raise self.refusal(
                 f"samples of different shapes, {sorted(kept)}, along the axes without statistics",
-                source=self.name,
                 allowed="one for all, with batch=True",
             )
         own = math.prod(kept.pop())

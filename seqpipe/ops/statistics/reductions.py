@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from ...array import Array, namespace
 from ...core.kernel import KernelDevice
-from ...errors import ParameterError
 from ...sequence import Batch
 from ..arrays.base import ArrayOperand, OnAxes
 from ..call.backends import cuda_device_of, on_device_of
@@ -144,7 +143,7 @@ class _Reduction(OnAxes, register=False):
 
     def result_types(self, inputs: Seq[Type]) -> tuple[Type, ...]:
         """See :meth:`Deferrable.result_types`."""
-        return tuple(replace(one, kind="numbers") for one in super().result_types(inputs))
+        return tuple(replace(result_type, kind="numbers") for result_type in super().result_types(inputs))
 
     @or_node
     def __call__(self, x: Any, *, layout: str | None = None) -> Any:
@@ -158,15 +157,13 @@ class _Reduction(OnAxes, register=False):
 
     def _of(self, x: Any, layout: str | None, **more: Any) -> Any:
         if isinstance(x, Batch) and x.stacked is None:
-            return [self._of(one, layout, **more) for one in x.sequences]
+            return [self._of(sequence, layout, **more) for sequence in x.sequences]
         if isinstance(x, (list, tuple)):
-            return like_container(x, [self._of(one, layout, **more) for one in x])
+            return like_container(x, [self._of(sample, layout, **more) for sample in x])
         operand = self.as_operand(x, layout)
         axes = self.axes_of(operand, self.axes, self.axis_names)
         if not operand.array.size:
-            raise ParameterError(
-                f"an array of shape {tuple(operand.array.shape)} holds no values", source=self.name
-            )
+            raise self.refusal(f"an array of shape {tuple(operand.array.shape)} holds no values")
         with on_device_of(operand.array):
             reduced = self.reference(
                 operand.array, SimpleNamespace(axes=axes, **self._more(operand, axes, **more))
@@ -284,9 +281,8 @@ class _Spread(_Float, register=False):
         array = np.asarray(mean) if isinstance(mean, (int, float, np.generic)) else as_array(self, mean)
         kept = tuple(1 if axis in axes else n for axis, n in enumerate(operand.array.shape))
         if array.size != 1 and tuple(array.shape) not in (kept, _left(operand, axes)):
-            raise ParameterError(
+            raise self.refusal(
                 f"a mean of shape {tuple(array.shape)}",
-                source=self.name,
                 allowed=f"a number, or the shape {_left(operand, axes)} or {kept}",
             )
         return {"mean": namespace(operand.array).asarray(array).reshape(kept if array.size != 1 else ())}

@@ -42,9 +42,8 @@ class Frames(Declaration, register=False):
         order = self.frame_order(rows, spec)
         steps = order[1:] - order[:-1]
         if steps.size and (steps[0] == 0 or (steps != steps[0]).any()):
-            raise ParameterError(
+            raise self.refusal(
                 f"slices {order.tolist()} of a volume with an affine are not evenly spaced",
-                source=self.name,
                 advice="Pass the array without its affine",
             )
         voxels = np.eye(4)
@@ -55,7 +54,9 @@ class Frames(Declaration, register=False):
     def moved_mask(self, mask: Array, specs: Seq[Spec], block: Block) -> Array:
         """Reorder masks ``(N, F, H, W, C)`` like the frames."""
         orders = [self.frame_order(block.of(n, spec.frames), spec) for n, spec in enumerate(specs)]
-        return namespace(mask).stack([_selected(one, order) for one, order in zip(mask, orders, strict=True)])
+        return namespace(mask).stack(
+            [_selected(valid, order) for valid, order in zip(mask, orders, strict=True)]
+        )
 
 
 class Order(Frames, register=False):

@@ -10,9 +10,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray, IntArray
+from ...array import DEFAULT_LAYOUTS, Array, FloatArray, IntArray
 from ...errors import ParameterError
-from ...layout import DEFAULT_LAYOUTS
 from ...sequence import Batch, Sequence
 from ..call.inputs import check_value_type, like_container
 from ..call.op import Op, apply
@@ -73,9 +72,8 @@ class ElementExtract(Order):
             ParameterError: there is no such frame, or no axis of frames.
         """
         if isinstance(x, Mapping):
-            raise ParameterError(
+            raise self.refusal(
                 f"a sample of several parts, {', '.join(map(str, x))}",
-                source=self.name,
                 allowed="one array, Sequence or Batch, or a list of these",
                 advice="Extract the elements of each part, or select frames of all parts by ops.Subsample",
             )
@@ -135,9 +133,8 @@ class FrameDifference(Frames, Op):
             ParameterError: there are too few frames.
         """
         if self.lag >= spec.frames:
-            raise ParameterError(
+            raise self.refusal(
                 f"lag={self.lag} in a sequence of {spec.frames}",
-                source=self.name,
                 allowed=f"up to {spec.frames - 1}" if spec.frames > 1 else "sequences of two frames or more",
             )
         return np.arange(self.lag, spec.frames)
@@ -191,9 +188,7 @@ class FrameSlice(Order, Op):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.step == 0:
-            raise ParameterError(
-                "step=0 is not valid", source=self.name, allowed="a whole number other than 0"
-            )
+            raise self.refusal("step=0 is not valid", allowed="a whole number other than 0")
 
     def order(self, p: Any, frames: int) -> npt.NDArray[Any]:  # noqa: ARG002  independent of p
         """Return the frames of the slice.
@@ -203,9 +198,8 @@ class FrameSlice(Order, Op):
         """
         indices = range(frames)[self.start : self.stop : self.step]
         if not indices:
-            raise ParameterError(
+            raise self.refusal(
                 f"the slice {self.start}:{self.stop}:{self.step} holds none of {frames} frames",
-                source=self.name,
                 allowed="slices that hold a frame",
             )
         return np.array(indices)
@@ -266,10 +260,8 @@ class Subsample(Order, Op):
             ParameterError: the offset is beyond the last frame.
         """
         if p.offset >= frames:
-            raise ParameterError(
-                f"offset={p.offset} in a sequence of {frames} frames",
-                source=self.name,
-                allowed=f"up to {frames - 1}",
+            raise self.refusal(
+                f"offset={p.offset} in a sequence of {frames} frames", allowed=f"up to {frames - 1}"
             )
         return np.arange(p.offset, frames, p.stride)
 

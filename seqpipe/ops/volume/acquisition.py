@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable
-from itertools import pairwise, product
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray, namespace
+from ...array import Array, namespace
 from ...errors import ParameterError
-from ...resampling.gather import gather
-from ...resampling.mapping import Mapping3, rotation_matrix
-from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
 from .base import Intensity, generator, moments
@@ -27,18 +23,13 @@ __all__ = [
     "CoarseDropout3d",
     "CoarseShuffle3d",
     "GaussianBlur3d",
-    "Ghosting",
-    "Gibbs",
     "LowResolution",
     "MedianBlur3d",
-    "Motion",
     "Sharpen3d",
-    "Spike",
     "Swap3d",
 ]
 
 _REACH: Final = 6.0  # standard deviations after which a Gaussian ends
-_RESTORED: Final = 0.02  # fraction of central k-space lines that ghosting does not weaken
 _PARTS: Final = 2  # last word of the position for random numbers other than parameters
 
 
@@ -301,165 +292,6 @@ class BiasField(Intensity):
             if sum(powers) <= self.order:
                 coefficients[powers] = rng.uniform(-1, 1) * float(p.strength)
         return coefficients
-
-
-class _Spectral(Intensity, register=False):
-    """An operator on frequencies, in which one NaN would reach every voxel: voxels that are not finite are kept."""
-
-    def reference(self, x: Array, p: Any) -> Array:
-        """:meth:`spectral`, with the mean in place of voxels that are not finite."""
-        xp = namespace(x)
-        finite = xp.isfinite(x)
-        if xp is np and bool(finite.all()):
-            return self.spectral(x, p).astype(
-                np.float32, copy=False
-            )  # NumPy 1 computes frequencies in double
-        # on a GPU nothing depends on whether there are such voxels, so that the host does not wait for it
-        known = xp.where(finite, x, np.float32(0))
-        mean = (known.sum(dtype=np.float64) / xp.maximum(finite.sum(), 1)).astype(np.float32)
-        found = self.spectral(xp.where(finite, x, mean), p).astype(np.float32, copy=False)
-        return xp.where(finite, found, x)
-
-    @abstractmethod
-    def spectral(self, x: Array, p: Any) -> Array:
-        """:meth:`reference` for a channel whose voxels are finite."""
-
-
-class Ghosting(_Spectral):
-    """Ghosting along an axis, as from periodic motion: every n-th frequency is weakened."""
-
-    ghosts: Number = param((4, 10), "number of ghosts", kind=int, lo=2, hi=100)
-    strength: Number = param((0.5, 1.0), "attenuation of the frequencies", lo=0, hi=1)
-    axis: Number = param((0, 2), "axis: 0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
-
-    examples = ({"ghosts": 4, "strength": 0.8, "axis": 1}, {"ghosts": (3, 5), "p": 0.5, "seed": 1})
-
-    def spectral(self, x: Array, p: Any) -> Array:
-        """Frequencies along the axis, every n-th weakened, but those in the middle."""
-        xp, axis, n = namespace(x), int(p.axis), x.shape[int(p.axis)]
-        scale = np.ones(n)
-        scale[:: int(p.ghosts)] = 1 - float(p.strength)
-        half = max(1, int(n * _RESTORED / 2))
-        scale[n // 2 - half : n // 2 + half + 1] = 1
-        # the real part of the result is that of weights which are the mean of each frequency and its negative
-        weights = np.fft.ifftshift(scale)
-        weights = ((weights + np.roll(weights[::-1], 1)) / 2)[: n // 2 + 1]
-        spectrum = _weighted(xp.fft.rfft(x, axis=axis), weights, axis)
-        return xp.fft.irfft(spectrum, n, axis=axis)
-
-
-class Motion(_Spectral):
-    """Motion while k-space is acquired, line by line along an axis: some lines are from other poses.
-
-    The central lines are from the unmoved volume, so that labels still match it. Poses repeat the edge voxels, so that
-    air of any intensity surrounds a head.
-    """
-
-    movements: Number = param(
-        2, "number of movements, at uniformly distributed times", kind=int, lo=0, hi=100
-    )
-    rotate: Number = param(
-        (0.0, 10.0), "maximum rotation of a pose about each axis", unit="degrees", lo=0, hi=180
-    )
-    translate_mm: Number = param(
-        (0.0, 10.0),
-        "maximum translation of a pose along each axis; without a spacing, voxels count as 1 mm",
-        unit="mm",
-        lo=0,
-    )
-    axis: Number = param((0, 2), "axis: 0 for slices, 1 for rows, 2 for columns", kind=int, lo=0, hi=2)
-
-    examples = (
-        {"movements": 3, "rotate": 5.0, "translate_mm": 2.0, "axis": 1},
-        {"rotate": (0.0, 4.0), "p": 0.5, "seed": 1},
-    )
-
-    def spectral(self, x: Array, p: Any) -> Array:
-        """Frequencies along the axis, in parts those of the volume in other poses.
-
-        As volumes are real, and so is the result, a pose has a share in each pair of a positive and a negative
-        frequency: how many of the two are its own, in halves.
-        """
-        xp, axis, n = namespace(x), int(p.axis), x.shape[int(p.axis)]
-        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
-        times = np.sort(rng.random(int(p.movements)))
-        ends = [0, *np.floor(times * n).astype(int).tolist(), n]
-        result = x
-        for first, end in pairwise(ends):
-            mapping = self._pose(p, x.shape, rng)
-            if first == end or first <= n // 2 < end:
-                continue
-            device = None if isinstance(x, np.ndarray) else cuda_device_of(x)
-            moved = gather(x[..., None], mapping, "linear", None, device=device)[..., 0]
-            lines = (np.arange(first, end) - n // 2) % n
-            share = np.bincount(np.minimum(lines, n - lines), minlength=n // 2 + 1) / 2
-            share[[0, n // 2] if n % 2 == 0 else [0]] *= 2  # frequencies that are their own negatives
-            change = _weighted(xp.fft.rfft(moved - x, axis=axis), share, axis)
-            result = result + xp.fft.irfft(change, n, axis=axis)
-        return result
-
-    def _pose(self, p: Any, size: Any, rng: np.random.Generator) -> Mapping3:
-        """Return the mapping from the voxels of a random pose to the volume."""
-        spacing = np.ones(3) if p.spacing is None else p.spacing
-        turn = (
-            np.array(rotation_matrix(rng.uniform(-1, 1, 3) * float(p.rotate))).T * spacing / spacing[:, None]
-        )
-        shift = rng.uniform(-1, 1, 3) * float(p.translate_mm) / spacing
-        matrix, center = np.eye(4), (np.array(size) - 1) / 2
-        matrix[:3, :3], matrix[:3, 3] = turn, center - turn @ (center + shift)
-        return Mapping3(size, matrix)
-
-
-def _weighted(spectrum: Array, weights: FloatArray, axis: int) -> Array:
-    """Multiply frequencies along an axis."""
-    shape = [-1 if a == axis else 1 for a in range(3)]
-    return spectrum * namespace(spectrum).asarray(weights.astype(np.float32)).reshape(shape)
-
-
-class Spike(_Spectral):
-    """Add stripes, as from one point of k-space that is far too strong."""
-
-    strength: Number = param(
-        (1.0, 3.0), "amplitude of the frequency, relative to the strongest one", lo=0, hi=100
-    )
-
-    examples = ({"strength": 0.5}, {"strength": (0.1, 0.5), "p": 0.5, "seed": 1})
-
-    def spectral(self, x: Array, p: Any) -> Array:
-        """``x + a · cos(2π k · r)``, with ``a`` that many times the amplitude of the strongest frequency."""
-        xp = namespace(x)
-        rng = generator(p.key, p.channel, _PARTS)
-        frequency = [rng.integers(0, n) / n for n in x.shape]
-        most = xp.abs(xp.fft.rfftn(x)).max() * np.float32(float(p.strength) / x.size)
-        slices, rows, columns = (  # the wave is the real part of the product of one for each axis
-            xp.asarray(np.exp(2j * np.pi * f * np.arange(n)).astype(np.complex64))
-            for n, f in zip(x.shape, frequency, strict=True)
-        )
-        return x + most * (slices[:, None, None] * (rows[:, None] * columns)).real
-
-
-class Gibbs(_Spectral):
-    """Ringing at edges, as in an acquisition without high frequencies."""
-
-    alpha: Number = param(
-        (0.0, 1.0),
-        "removed share of the radius of k-space, from the highest frequencies on",
-        lo=0,
-        hi=1,
-        identity=0.0,
-    )
-
-    examples = ({"alpha": 0.4}, {"alpha": (0.2, 0.6), "p": 0.5, "seed": 1})
-
-    def spectral(self, x: Array, p: Any) -> Array:
-        """Frequencies up to ``1 - alpha`` of the radius of the ball around all of them."""
-        xp = namespace(x)
-        radius = (1 - float(p.alpha)) * np.linalg.norm(x.shape) / 2
-        squares = [(np.fft.fftfreq(n) * n) ** 2 for n in x.shape]
-        squares[2] = squares[2][: x.shape[2] // 2 + 1]
-        slices, rows, columns = (xp.asarray(values) for values in squares)
-        near = slices[:, None, None] + (rows[:, None] + columns) <= radius * radius
-        return xp.fft.irfftn(xp.fft.rfftn(x) * near, x.shape, axes=(0, 1, 2))
 
 
 class _Boxes(Intensity, register=False):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ...array import Array, FloatArray, namespace, to_numpy
+from ...array import Array, FloatArray, namespace
 from ...core.cached import cached_property
 from ...core.kernel import KernelDevice
 from ...core.philox import random_bits
@@ -33,6 +33,7 @@ from ..core.traits import Traits
 from ..core.types import Type
 from ..geometry.base import Geometry
 from .channels import Call, Stage
+from .percentiles import percentiles
 from .plan import SampledParameters, plans_of, settings_agree
 from .run import SINGLE, run
 from .state import VoxelGrid, name_of, state_of
@@ -50,8 +51,6 @@ __all__ = [
     "for_each_axis",
     "generator",
     "moments",
-    "percentiles",
-    "percentiles_by_sorting",
     "range_of",
     "spacing_of",
 ]
@@ -368,33 +367,6 @@ def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
         finite = _finite(values)
         return moments(finite) if finite.size else (0.0, 1.0)
     return mean, float(values.std(dtype=np.float64))
-
-
-def percentiles(x: Array, ends: Seq[float]) -> FloatArray:
-    """Return percentiles of values, float64; NaN and infinity do not count, and without others they go from 0 to 1."""
-    if not isinstance(x, np.ndarray):
-        found = percentiles_by_sorting(x, ends)
-        return np.linspace(0, 1, len(ends)) if np.isnan(found).any() else found
-    finite = _finite(x)
-    return np.percentile(finite, ends).astype(np.float64) if finite.size else np.linspace(0, 1, len(ends))
-
-
-def percentiles_by_sorting(x: Array, ends: Seq[float]) -> FloatArray:
-    """Return percentiles of the finite values of a float32 array, NaN without any; fast where integers are sorted so.
-
-    A GPU sorts integers by their digits, and floats by comparison. The host waits once, for the result.
-    """
-    xp, most = namespace(x), np.int32(np.iinfo(np.int32).max)
-    known = xp.isfinite(x)
-    stored = xp.ascontiguousarray(x).view(np.int32)
-    # integers in the order of the floats; the same again gives the floats back
-    keys = xp.where(known, stored ^ ((stored >> np.int32(31)) & most), most).ravel()
-    keys.sort()
-    places = xp.maximum(known.sum() - 1, 0) * xp.asarray(np.asarray(ends, np.float64) / 100)
-    low = xp.floor(places)
-    found = keys[xp.stack([low, xp.ceil(places)]).astype(np.int64)]
-    before, behind = (found ^ ((found >> np.int32(31)) & most)).view(np.float32).astype(np.float64)
-    return to_numpy(before + (behind - before) * (places - low))
 
 
 def _finite(x: Array) -> Array:

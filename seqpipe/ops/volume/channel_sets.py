@@ -116,5 +116,5 @@ class LabelsToChannels(_WholeImage):
                 + (f" named {self.part!r}" if self.part else ""),
             )
         xp = namespace(x)
-        marked = [(labels == one)[..., None].astype(x.dtype) for one in self.classes]
+        marked = [(labels == label)[..., None].astype(x.dtype) for label in self.classes]
         return xp.concatenate([x, *marked], axis=3)

@@ -25,6 +25,7 @@ __all__ = [
     "Call",
     "ChannelTask",
     "Coarse",
+    "Measurement",
     "Median",
     "SavedValues",
     "Stage",
@@ -51,6 +52,10 @@ CODES: Final = (
     "local_power",
     "gradient",
     "local_mix",
+    "wave",
+    "lines",
+    "filled",
+    "kept",
 )
 """The steps that ``intensity3.cu`` has, in the order of its numbers for them."""
 
@@ -84,6 +89,19 @@ class SavedValues:
 
 
 @dataclass(eq=False)
+class Measurement:
+    """Numbers that are computed of the current values, for a step after it; the values stay.
+
+    Attributes:
+        function: returns the numbers, float32, of the channel's values ``(D, H, W)`` and the device of kernels.
+        values: the numbers, set when this stage is reached; before that None.
+    """
+
+    function: Callable[[Array, KernelDevice], Array]
+    values: Array | None = None
+
+
+@dataclass(eq=False)
 class Step:
     """A change of each voxel independently.
 
@@ -94,8 +112,8 @@ class Step:
         position: position in the random numbers of the key.
         before: a statistics whose results it uses.
         after: a second statistics whose results it uses.
-        other: further values that it uses.
-        table: table of numbers that it uses, float32 or int32.
+        other: further values that it uses, or numbers of the values.
+        table: table of numbers that it uses, float32, complex64 or int32.
         count: number of entries of the table, such as boxes, or the order of a polynomial.
         mask: whether it uses the sample's mask.
     """
@@ -106,7 +124,7 @@ class Step:
     position: int = 0
     before: Statistics | None = None
     after: Statistics | None = None
-    other: SavedValues | None = None
+    other: SavedValues | Measurement | None = None
     table: npt.NDArray[Any] | None = None
     count: int = 0
     mask: bool = False
@@ -152,7 +170,7 @@ class Call:
     function: Callable[[Array], Array]
 
 
-Stage: TypeAlias = Statistics | SavedValues | Step | Blurred | Coarse | Median | Call
+Stage: TypeAlias = Statistics | SavedValues | Measurement | Step | Blurred | Coarse | Median | Call
 
 
 def scaled(factor: float, offset: float = 0.0) -> Step:
@@ -213,13 +231,15 @@ class ChannelTask:
         """Whether all stages are done."""
         return self._next == len(self.stages) and self.values is self.result
 
-    def pending(self, xp: Any) -> Stage | None:
+    def pending(self, device: KernelDevice, xp: Any) -> Stage | None:
         """Return the next stage that requires a launch; stages without one, or of CuPy, are run before."""
         while self._next < len(self.stages):
             stage = self.stages[self._next]
             if isinstance(stage, SavedValues):
                 stage.values = self.values
                 self._kept.append(stage)
+            elif isinstance(stage, Measurement):
+                stage.values = xp.asarray(stage.function(self.values, device), np.float32)
             elif isinstance(stage, Call):
                 self.values = xp.ascontiguousarray(stage.function(self.values), np.float32)
                 self._buffers.append(self.values)
@@ -272,7 +292,7 @@ def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, statistics_memor
     while left:
         launches: dict[tuple[str, int], _Launch] = {}
         for task in left:
-            stage = task.pending(xp)
+            stage = task.pending(device, xp)
             if stage is None and task.done:
                 continue
             if isinstance(stage, (Blurred, Coarse, Median)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Seq
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from ..core.distributions import Number, Percentiles
 from ..core.intensity import IntensityRange, range_param
 from ..core.parameters import ANY, param
 from ..noise.numbers import fast_normal
-from .base import Intensity, bits, extremes, moments, percentiles, range_of
-from .channels import COUNTS, Stage, Statistics, Step, scaled
+from .base import Intensity, bits, extremes, moments, range_of
+from .channels import COUNTS, Measurement, Stage, Statistics, Step, scaled
+from .percentiles import percentile_lines, percentiles
 
 __all__ = [
     "BrightnessAdditive",
@@ -265,6 +267,10 @@ class PercentileRescale(Intensity):
         lo, hi = percentiles(x, (float(p.lower), float(p.upper)))
         return ((x - np.float32(lo)) / np.float32(max(hi - lo, 1e-7))).clip(0, 1)
 
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        return _on_lines((float(p.lower), float(p.upper)), (0.0, 1.0), clip=True)
+
 
 class HistogramStandardize(Intensity):
     """Map percentiles of the values to landmarks, with linear interpolation between them (Nyúl and Udupa).
@@ -313,3 +319,14 @@ class HistogramStandardize(Intensity):
         number = xp.searchsorted(xp.asarray(inputs[1:-1].astype(np.float32)), xp.nan_to_num(x), side="right")
         first, slope = (xp.asarray(v.astype(np.float32))[number] for v in (inputs[:-1], slopes))
         return (x - first) * slope + xp.asarray(landmarks[:-1].astype(np.float32))[number]
+
+    def stages(self, p: Any) -> list[Stage]:  # noqa: ARG002  nothing is drawn
+        """See :meth:`Intensity.stages`."""
+        return _on_lines(self.percentiles, self.landmarks, clip=False)
+
+
+def _on_lines(ends: Seq[float], results: Seq[float], *, clip: bool) -> list[Stage]:
+    """Return the stages that map percentiles to results, linearly between them, clipped to 0 to 1 if asked."""
+    lines = Measurement(lambda x, device: percentile_lines(x, ends, results, device))
+    table = np.asarray(results, np.float32)
+    return [lines, Step("lines", (float(clip),), other=lines, table=table, count=len(ends))]

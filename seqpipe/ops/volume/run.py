@@ -356,9 +356,9 @@ def _run_on_gpu(
     """Run the planned steps of samples on a GPU."""
     samples = [_Sample(state, list(plan.steps)) for state, plan in zip(states, plans, strict=True)]
     while any(sample.steps for sample in samples):
-        if moving := [one for one in samples if one.steps and isinstance(one.steps[0], Move)]:
+        if moving := [sample for sample in samples if sample.steps and isinstance(sample.steps[0], Move)]:
             _move(moving, device, memory)
-        if changing := [one for one in samples if one.steps and isinstance(one.steps[0], Change)]:
+        if changing := [sample for sample in samples if sample.steps and isinstance(sample.steps[0], Change)]:
             _change(changing, device)
         for sample in samples:
             while sample.steps and isinstance(step := sample.steps[0], Rename):

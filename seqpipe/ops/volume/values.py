@@ -13,7 +13,9 @@ from ...resampling.mapping import spline_weights
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..noise.numbers import fast_normal
-from .base import Intensity, bits, extremes, generator, moments, percentiles
+from .base import Intensity, bits, extremes, generator, moments
+from .channels import Call, Stage, Step
+from .percentiles import percentiles
 
 __all__ = [
     "Clamp",
@@ -144,12 +146,12 @@ class SmoothContrast(Intensity):
             return x
         lo, hi = ends
         rng = generator(p.key, int(p.channel) if self.per_channel else 0, _RANDOM_PURPOSE)
-        field = rng.uniform(min(self.gamma), max(self.gamma), (self.cells + 3,) * 3)
+        field = xp.asarray(rng.uniform(min(self.gamma), max(self.gamma), (self.cells + 3,) * 3))
         for n in x.shape:  # the first axis becomes the last, three times
-            field = np.tensordot(field, _spline_matrix(n, self.cells), (0, 0))
+            field = xp.tensordot(field, xp.asarray(_spline_matrix(n, self.cells)), (0, 0))
         wide = np.float32(max(hi - lo, 1e-7))
         share = ((x - np.float32(lo)) / wide).clip(0, 1)
-        return xp.power(share, xp.asarray(field.astype(np.float32))) * wide + np.float32(lo)
+        return xp.power(share, field.astype(np.float32)) * wide + np.float32(lo)
 
 
 def _spline_matrix(size: int, cells: int) -> Any:
@@ -185,6 +187,23 @@ class LabelsToImage(Intensity):
 
     def reference(self, x: Array, p: Any) -> Array:
         """``mean[class] + std[class] · n``; labels below 0 count as 0."""
+        noise = fast_normal(bits(p.key, 2 * int(p.channel), x.size)).reshape(x.shape)
+        mean, std = self._by_class(x, p)
+        return mean + std * namespace(x).asarray(noise)
+
+    def stages(self, p: Any) -> list[Stage]:
+        """See :meth:`Intensity.stages`."""
+        drawn: list[Array] = []
+
+        def empty(x: Array) -> Array:
+            drawn[:] = self._by_class(x, p)
+            return namespace(x).zeros_like(x)
+
+        noise = Step("noise", (1.0,), p.key, 2 * int(p.channel))
+        return [Call(empty), noise, Call(lambda x: drawn[0] + drawn[1] * x)]
+
+    def _by_class(self, x: Array, p: Any) -> tuple[Array, Array]:
+        """Return the mean and the deviation of the class of each voxel."""
         xp = namespace(x)
         classes = xp.rint(xp.nan_to_num(x)) if self.of == "image" else p.labels
         if classes is None:
@@ -198,8 +217,7 @@ class LabelsToImage(Intensity):
         drawn = rng.random((most + 1, 2))
         ends = np.array([sorted(self.mean), sorted(self.std)])
         mean, std = (xp.asarray(v.astype(np.float32)) for v in (ends[:, 0] + drawn * np.diff(ends).T).T)
-        noise = fast_normal(bits(p.key, 2 * int(p.channel), x.size)).reshape(x.shape)
-        return mean[classes] + std[classes] * xp.asarray(noise)
+        return mean[classes], std[classes]
 
 
 class DistanceMap(Intensity):

@@ -305,12 +305,12 @@ def cut_at(case: LoadedCase, start: Seq[int], patch: Seq[int], rules: VolumeRule
     box = Box(spans[0], spans[1], spans[2])
     windows = {name: case.window(name, box) for name in case.parts}
     if rules.take.patch is not None:
-        windows = {n: replace(one, frames=None, timestamps=None) for n, one in windows.items()}
+        windows = {n: replace(window, frames=None, timestamps=None) for n, window in windows.items()}
     if box.start == tuple(start) and box.shape == tuple(patch):
         return {name: _own(window, case.parts[name]) for name, window in windows.items()}
     inner = [s - b for s, b in zip(start, box.start, strict=True)]
     fills = {name: 0.0 if name in rules.labels else rules.take.fill for name in case.parts}
-    return {n: cut_patch(one, inner, patch, rules.take.pad, fills[n]) for n, one in windows.items()}
+    return {n: cut_patch(window, inner, patch, rules.take.pad, fills[n]) for n, window in windows.items()}
 
 
 def _own(window: Sequence, part: Sequence) -> Sequence:

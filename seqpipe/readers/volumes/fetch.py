@@ -95,7 +95,7 @@ class PatchSelection:
         take = self.rules.take
         if not isinstance(take, Grid):
             return None
-        return tuple(starts_of(info.grid, take.patch, take.overlaps) for info in self.infos)
+        return tuple(starts_of(info.grid, take.patch, take.overlaps, take.margins) for info in self.infos)
 
     @cached_property
     def bounds(self) -> IntArray:

@@ -104,7 +104,7 @@ class Cases:
                 source="cases",
                 allowed="whole numbers, 0 ≤ number < count",
             )
-        chosen = tuple(one for one in self.entries if in_fold(one.subject, (number, count)) == validation)
+        chosen = tuple(case for case in self.entries if in_fold(case.subject, (number, count)) == validation)
         if not chosen:
             raise ParameterError(
                 f"fold({number}, {count}) leaves no volume of {len(self)}",
@@ -247,7 +247,8 @@ def _of_folder(root: str) -> list[Case]:
             "there is no volume in this folder",
             source=str(Path(root) / images),
             allowed=f"files that end in {_SHOWN_ENDINGS}",
-            advice="If the volumes have other extensions, list them with files=[…]",
+            advice="List volumes with other extensions with files=[…], and series of DICOM files by "
+            "seqpipe.readers.published_volumes.dicom(folder)",
         )
     if not labels:
         return [
@@ -329,7 +330,7 @@ def _of_json_lines(path: str) -> Iterator[Case]:
             files = value if isinstance(value, dict) else {name: value}
             if not files or not all(isinstance(file, str) and file for file in files.values()):
                 raise bad_line(path, number, f"{name} is {value!r}", allowed="a path, or structures → paths")
-            found = {one: _relative_to(path, file) for one, file in files.items()}
+            found = {structure: _relative_to(path, file) for structure, file in files.items()}
             parts[name] = LabelFiles(found) if isinstance(value, dict) else found[name]
         if not parts:
             raise bad_line(

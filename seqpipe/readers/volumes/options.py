@@ -43,6 +43,7 @@ _FILL: Final = Param(name="fill", doc="Value of padded voxels of images", kind=f
 _MIX: Final = Param(
     name="mix", doc="Volumes in memory whose patches are shuffled", lo=1, hi=4096, unit="volumes"
 )
+_MARGIN: Final = Param(name="margin", doc="Voxels on each side of a patch whose output is left out", lo=0)
 _OVERLAP: Final = Param(
     name="overlap", doc="Fraction of a patch that it shares with its neighbor", kind=float, lo=0, hi=0.99
 )
@@ -184,8 +185,11 @@ class Grid(_Sized):
 
     Attributes:
         size: (slices, rows, columns), or one number for all axes.
-        overlap: least share of a patch that neighbors have in common, below 1; one for all axes, or one for each.
-        pad: padding of volumes that are smaller than a patch; "none" refuses them.
+        overlap: least share of a patch, without its margin, that neighbors have in common, below 1; one for all axes,
+            or one for each.
+        pad: padding of volumes that are smaller than a patch, and of the margin; "none" refuses them.
+        margin: voxels on each side of a patch whose output is left out, for networks that know less there; one number,
+            or one for each axis. Outputs may be smaller than patches by their margins.
 
     Raises:
         ParameterError: a field is out of bounds.
@@ -198,14 +202,32 @@ class Grid(_Sized):
     size: int | Seq[int]
     overlap: float | Seq[float] = 0.25
     pad: PadMode = "none"
+    margin: int | Seq[int] = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", _three_sizes(self.size))
         check_fields(self, _PAD)
-        if len(self.overlaps) != 3:
+        for name, values in (("overlap", self.overlaps), ("margin", self.margins)):
+            if len(values) != 3:
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r} is not valid", allowed="one number, or one for each axis"
+                )
+        if any(2 * margin >= side for margin, side in zip(self.margins, self.patch, strict=True)):
             raise ParameterError(
-                f"overlap={self.overlap!r} is not valid", allowed="one number, or one for each axis"
+                f"margin={self.margin!r} leaves nothing of a patch of {self.patch}",
+                allowed="less than half of a patch",
             )
+        if any(self.margins) and self.pad == "none":
+            raise ParameterError(
+                f"margin={self.margin!r} and pad='none' exclude one another",
+                advice="Choose how volumes are padded, such as pad='edge'",
+            )
+
+    @property
+    def margins(self) -> tuple[int, ...]:
+        """Margin along each axis."""
+        sides = self.margin if isinstance(self.margin, (list, tuple)) else (self.margin,) * 3
+        return tuple(int(_MARGIN.check(side)) for side in sides)
 
     @property
     def overlaps(self) -> tuple[float, ...]:

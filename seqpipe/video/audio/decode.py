@@ -61,7 +61,9 @@ class BlockDecoder:
         first = int(np.searchsorted(ends, begin, side="right"))
         last = int(np.searchsorted(track.begin, end, side="left"))
         for block in range(first // _BLOCK, -(-last // _BLOCK)):
-            for number, samples in enumerate(self._block(block), block * _BLOCK):
+            for number, samples in enumerate(
+                self._block(block, min(_BLOCK, last - block * _BLOCK)), block * _BLOCK
+            ):
                 if samples is not None and first <= number < last:
                     at = int(track.begin[number]) - begin
                     left, right = max(0, at), min(end - begin, at + samples.shape[1])
@@ -69,18 +71,18 @@ class BlockDecoder:
                         result[:, left:right] = samples[:, left - at : right - at]
         return result
 
-    def _block(self, block: int) -> list[SampleArray | None]:
-        """Return what each packet of a block gives; None where it gives nothing."""
-        kept = self._blocks
-        if block in kept:
-            kept.move_to_end(block)
-        else:
-            kept[block] = self._decoded(block * _BLOCK, min(len(self._track.begin), (block + 1) * _BLOCK))
-            while len(kept) > _KEPT_BLOCKS:
-                kept.popitem(last=False)
+    def _block(self, block: int, count: int) -> list[SampleArray | None]:
+        """Return what each of the first packets of a block, or more, gives; None where it gives nothing."""
+        kept, begin = self._blocks, block * _BLOCK
+        if len(kept.get(block, ())) < count:
+            kept[block] = self._decoded(begin, begin + count)
+        kept.move_to_end(block)
+        while len(kept) > _KEPT_BLOCKS:
+            kept.popitem(last=False)
         return kept[block]
 
     def _decoded(self, begin: int, end: int) -> list[SampleArray | None]:
+        """Return what each packet of a range gives."""
         track = self._track
         early = max(0, begin - _BEFORE_PACKETS)
         time = track.begin[begin] - _BEFORE_S * track.info.sample_rate
@@ -90,7 +92,9 @@ class BlockDecoder:
         with self._decoder() as decode:
             for number, data in enumerate(track.packets(self._source, range(early, end))):
                 for frame in decode(number, data):
-                    outputs[_packet_of(frame, number, end - early)].append(self._samples(frame))
+                    packet = _packet_of(frame, number, end - early)
+                    if packet >= begin - early:
+                        outputs[packet].append(self._samples(frame))
         result: list[SampleArray | None] = []
         for number, parts in enumerate(outputs[begin - early :], begin):
             skip, keep = int(track.skip[number]), int(track.keep[number])
@@ -110,7 +114,7 @@ class BlockDecoder:
             # some decoders need properties that PyAV cannot set
             demuxer = Demuxer(self._source)
             streams = demuxer.container.streams.audio
-            context = next(one for one in streams if one.index == track.info.number).codec_context
+            context = next(stream for stream in streams if stream.index == track.info.number).codec_context
         set_up_decoder(context)
 
         def decode(number: int, data: bytes) -> list[Any]:
@@ -140,8 +144,10 @@ class BlockDecoder:
             )
         name = frame.format.name
         if name == "fltp":  # most codecs; FFmpeg's planes are longer than the samples
-            planes = [np.frombuffer(memoryview(plane), np.float32, frame.samples) for plane in frame.planes]
-            return planes[0][None] if channels == 1 else np.stack(planes)
+            samples = np.empty((channels, frame.samples), np.float32)
+            for row, plane in zip(samples, frame.planes, strict=True):
+                row[:] = np.frombuffer(memoryview(plane), np.float32, frame.samples)
+            return samples
         values = frame.to_ndarray()
         if not name.endswith("p"):
             values = values.reshape(-1, channels).T

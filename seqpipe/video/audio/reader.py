@@ -146,6 +146,7 @@ class AudioReader(Closing):
         return f"AudioReader({self._source.name!r}, {'; '.join(map(str, self._streams))})"
 
     def _track(self, wanted: int | str | None) -> AudioTrack:
+        """Return the track of a stream."""
         chosen = self._stream if wanted is None else wanted
         number = choose_stream(self._source, self._streams, chosen).number
         if number not in self._tracks:
@@ -178,6 +179,7 @@ class AudioReader(Closing):
         return places[0], places[1]
 
     def _read(self, track: AudioTrack, begin: int, end: int, rate: int, channels: int) -> Any:
+        """Return samples at a rate and with channels."""
         info, decoder = track.info, self._decoders[track.info.number]
         if rate == info.sample_rate and channels == info.channels:
             return decoder.read(begin, end)
@@ -202,7 +204,7 @@ def sound_alone(origin: Origin, *, stream: int | str | None = None) -> AudioRead
         source = open_source(origin)
         # which checks what the headers of images declare
         with parsing(source), open_container(source) as container:
-            has_video = any(not is_cover(one) for one in container.streams.video)
+            has_video = any(not is_cover(stream) for stream in container.streams.video)
             sound = not has_video and bool(audio_streams(container))
     except SourceError:
         return None
@@ -246,6 +248,7 @@ class _Tracks:
         return track
 
     def _of(self, source: Source, number: int, read: Any) -> Any:
+        """Return what is kept for a file, or read it."""
         stamp = source.stamp()
         if stamp is None:
             return read()

@@ -166,11 +166,11 @@ def choose_stream(source: Source, streams: Seq[AudioStreamInfo], wanted: int | s
             advice="Leave the audio out for this file, or pass one with sound",
         )
     if wanted is None:
-        return max(streams, key=lambda one: (one.default, one.channels, -one.number))
+        return max(streams, key=lambda stream: (stream.default, stream.channels, -stream.number))
     is_number = isinstance(wanted, int) and not isinstance(wanted, bool)
-    for one in streams:
-        if (one.number if is_number else one.language) == wanted:
-            return one
+    for stream in streams:
+        if (stream.number if is_number else stream.language) == wanted:
+            return stream
     raise ParameterError(
         f"stream={wanted!r} is no audio stream",
         source=source.name,
@@ -198,10 +198,12 @@ def set_up_decoder(context: CodecContext) -> None:
 
 
 def _decodable(stream: AudioStream) -> bool:
+    """Return whether FFmpeg decodes a stream."""
     return getattr(stream, "codec_context", None) is not None and bool(stream.codec_context.sample_rate)
 
 
 def _info(stream: AudioStream) -> AudioStreamInfo:
+    """Return the properties of a stream."""
     context = stream.codec_context
     return AudioStreamInfo(
         number=stream.index,
@@ -216,7 +218,7 @@ def _info(stream: AudioStream) -> AudioStreamInfo:
 
 def _read(source: Source, container: InputContainer, number: int, *, counted: bool) -> AudioTrack | None:
     """Return a track; None if its packets are not counted by the container, or the codec, alone."""
-    stream = next(one for one in container.streams.audio if one.index == number)
+    stream = next(stream for stream in container.streams.audio if stream.index == number)
     context = stream.codec_context
     set_up_decoder(context)
     columns = _Collected([], [], [], [], [], [], [], [])
@@ -246,6 +248,7 @@ def _read(source: Source, container: InputContainer, number: int, *, counted: bo
 
 
 def _demuxed(source: Source, container: InputContainer, stream: AudioStream) -> Iterator[av.Packet[Any]]:
+    """Yield the packets of a stream."""
     read = 0
     try:
         for packet in container.demux(stream):
@@ -308,6 +311,7 @@ def _agrees(context: av.AudioCodecContext, packet: av.Packet[Any], count: int) -
 
 
 def _decoded_count(context: av.AudioCodecContext, packet: av.Packet[Any]) -> int:
+    """Return the number of samples that a packet decodes to."""
     try:
         # a copy has no side data, by which libavcodec would leave samples out
         return sum(frame.samples for frame in context.decode(av_packet(bytes(packet))))
@@ -316,6 +320,7 @@ def _decoded_count(context: av.AudioCodecContext, packet: av.Packet[Any]) -> int
 
 
 def _collect(source: Source, columns: _Collected, packet: av.Packet[Any]) -> None:
+    """Add the columns of a packet."""
     start, end = 0, 0
     if packet.has_sidedata("skip_samples"):
         start, end = _SKIP_SAMPLES.unpack_from(bytes(packet.get_sidedata("skip_samples")))
@@ -335,7 +340,7 @@ def _placed(source: Source, stream: AudioStream, columns: _Collected) -> AudioTr
     count = np.array(columns.count, np.int64)
     skip, keep = _kept(columns, count)
     first = int(np.argmax(keep > 0))
-    pts = np.array([_NO_TIME if one is None else one for one in columns.pts], np.int64)
+    pts = np.array([_NO_TIME if pts is None else pts for pts in columns.pts], np.int64)
     delay = nearest(Fraction(int(skip[first]), info.sample_rate) / tick)
     start = (int(pts[first]) if pts[first] != _NO_TIME else 0) * tick + delay * tick
     raw = _positions(pts, count, first, tick, info.sample_rate) - int(skip[first])
@@ -345,8 +350,8 @@ def _placed(source: Source, stream: AudioStream, columns: _Collected) -> AudioTr
         located = np.flatnonzero(offset >= 0)
         read = source.read(list(zip(offset[located].tolist(), size[located].tolist(), strict=True)))
         data = columns.data
-        for number, one in zip(located.tolist(), read, strict=True):
-            data[number] = one
+        for number, content in zip(located.tolist(), read, strict=True):
+            data[number] = content
     return AudioTrack(
         info=info,
         extradata=bytes(stream.codec_context.extradata or b""),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from ...core.limits import main_memory_bytes
 from ...errors import DeviceMemoryError, ParameterError, SourceError
 from ..probe.info import StreamInfo
 from .chroma import ChromaAxis, ChromaGrid
-from .color import ColorSpec, chroma_offset, output_matrix, resolve
+from .color import UNSPECIFIED, ColorSpec, chroma_offset, output_matrix, resolve
 from .geometry import Placement
 from .mix import ColorKernel, Mixer, is_compiled
 from .orient import (
@@ -35,10 +35,11 @@ from .orient import (
     oriented,
 )
 from .output import OutputSpec
-from .surface import AnySurface, ConversionScratch, Plane, Surface
+from .surface import AnySurface, ConversionScratch, Plane, Surface, surface_format
 from .tone import ToneMap, tone_code
 
 __all__ = [
+    "AlphaConverter",
     "Converter",
     "ConverterCache",
     "HostPainter",
@@ -49,6 +50,7 @@ __all__ = [
     "Targets",
     "converter_key",
     "host_array",
+    "make_converter",
 ]
 
 # A band of an unscaled frame whose intermediate results fit into the processor's caches.
@@ -300,6 +302,54 @@ class Converter(StreamConverter):
         self._tone(coded, out)
 
 
+class AlphaConverter(StreamConverter):
+    """Converts surfaces to RGBA: colors and alpha by a converter each; see :class:`Converter` for the arguments.
+
+    Frames without alpha are opaque.
+    """
+
+    def __init__(
+        self, info: StreamInfo, output: OutputSpec, scratch: ConversionScratch | None = None
+    ) -> None:
+        super().__init__(info, output)
+        self._scratch = scratch or ConversionScratch()
+        mean, std = (cast("tuple[float, ...] | None", values) for values in (output.mean, output.std))
+        colors = replace(output, color="RGB", mean=mean and mean[:3], std=std and std[:3])
+        self._colors = Converter(info, colors, self._scratch)
+        gray = replace(info, pixel_format="gray", chroma="gray", full_range=True, matrix=UNSPECIFIED)
+        alpha = replace(output, color="GRAY", transfer="coded", mean=mean and mean[3:], std=std and std[3:])
+        self._alpha = Converter(gray, alpha, self._scratch)
+
+    def __call__(self, surface: Surface, out: npt.NDArray[Any]) -> None:
+        """Convert one surface."""
+        self._check_out(out, contiguous=out.flags.c_contiguous)
+        alpha = surface.alpha() or _opaque(surface)
+        if self._output.layout == "FCHW":
+            self._colors(surface, out[:3])
+            self._alpha(alpha, out[3:])
+            return
+        for name, converter, samples, channels in (
+            ("colors", self._colors, surface, slice(3)),
+            ("alpha", self._alpha, alpha, slice(3, 4)),
+        ):
+            converted = self._scratch.array(name, converter.shape, self._dtype)
+            converter(samples, converted)
+            out[..., channels] = converted
+
+
+def make_converter(
+    info: StreamInfo, output: OutputSpec, scratch: ConversionScratch | None = None
+) -> Converter | AlphaConverter:
+    """Return the converter of a stream for the CPU; see :class:`Converter`."""
+    return (AlphaConverter if output.color == "RGBA" else Converter)(info, output, scratch)
+
+
+def _opaque(surface: Surface) -> Surface:
+    """Return the alpha of a surface that has none."""
+    plane = np.broadcast_to(np.uint8(255), (surface.height, surface.width))
+    return Surface(surface.number, (np.ascontiguousarray(plane),), surface_format("gray"))
+
+
 Targets: TypeAlias = "dict[int, list[tuple[Any, Any]]]"
 """(converter, target) pairs by frame number; a target is a frame of an array, or its address."""
 
@@ -390,10 +440,10 @@ class HostPainter:
     def __init__(self) -> None:
         scratch = self._scratch = ConversionScratch()  # shared: each request may have its own converter
         self._converters = ConverterCache(
-            lambda info, output: Converter(info, output, scratch), _CACHED_CONVERTERS
+            lambda info, output: make_converter(info, output, scratch), _CACHED_CONVERTERS
         )
 
-    def converter(self, info: StreamInfo, output: OutputSpec) -> Converter:
+    def converter(self, info: StreamInfo, output: OutputSpec) -> Converter | AlphaConverter:
         """Return the converter for a stream and an output, which is cached across jobs."""
         return self._converters.get(info, output)
 
@@ -412,7 +462,7 @@ class HostPainter:
         """Fill one frame, or another part of the array given by an index, with a value."""
         pixels[part] = value
 
-    def put(self, surface: AnySurface, targets: Seq[tuple[Converter, Array]]) -> None:
+    def put(self, surface: AnySurface, targets: Seq[tuple[Converter | AlphaConverter, Array]]) -> None:
         """Convert once for each converter, and copy the result to its further targets."""
         done: dict[int, Array] = {}
         for converter, target in targets:

@@ -41,7 +41,7 @@ __all__ = [
     "transposed",
 ]
 
-Color: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr"]
+Color: TypeAlias = Literal["RGB", "BGR", "GRAY", "YCbCr", "RGBA"]
 DType: TypeAlias = Literal["uint8", "uint16", "float16", "float32"]
 Transfer: TypeAlias = Literal["coded", "sdr", "linear"]
 FrameLayout: TypeAlias = Literal["FHWC", "FCHW"]
@@ -50,8 +50,8 @@ _MOST_PLAUSIBLE: Final = 2.0  # mean or std on the scale 0 to 1; ImageNet's in 8
 
 COLOR: Final = choice(
     "color",
-    "color of the channels; GRAY is full-range luma, YCbCr the stream's own code values",
-    ("RGB", "BGR", "GRAY", "YCbCr"),
+    "color of the channels; GRAY is full-range luma, YCbCr the stream's own code values, RGBA has the stream's alpha",
+    ("RGB", "BGR", "GRAY", "YCbCr", "RGBA"),
 )
 DTYPE: Final = choice(
     "dtype",
@@ -149,8 +149,9 @@ class OutputSpec:
     """Color, dtype and geometry of output frames.
 
     Attributes:
-        color: ``"RGB"``, ``"BGR"``, ``"GRAY"`` (full-range luma, one channel) or ``"YCbCr"`` (the stream's
-            own code values with upsampled chroma, without a color matrix).
+        color: ``"RGB"``, ``"BGR"``, ``"GRAY"`` (full-range luma, one channel), ``"YCbCr"`` (the stream's
+            own code values with upsampled chroma, without a color matrix) or ``"RGBA"`` (on the CPU: the alpha of the
+            stream as it is stored, straight or premultiplied, and scaled like a color; opaque where it has none).
         dtype: ``"uint8"``, ``"uint16"``, ``"float16"`` or ``"float32"``. Colors span 0…255, 0…65535 or 0…1
             for every bit depth. Code values of YCbCr are unchanged in uint16, and divided by ``2**(bits - 8)`` for
             uint8; float dtypes are not allowed for them.
@@ -174,7 +175,7 @@ class OutputSpec:
         transfer: ``"coded"`` keeps the stream's transfer function. ``"sdr"`` changes PQ and HLG signals (of BT.2020, up
             to 1000 cd/m²) to SDR of BT.709 by method A of ITU-R BT.2446-1. ``"linear"`` gives light, with a float
             dtype: PQ and HLG in units of 203 cd/m² with the primaries of the stream, other signals, by BT.1886, in
-            units of white. Both apply after scaling, to RGB and BGR.
+            units of white. Both apply after scaling, to RGB, BGR and the colors of RGBA.
 
     Raises:
         ParameterError: a value is out of bounds, more than one of size, short_side and max_side is given, or
@@ -213,10 +214,10 @@ class OutputSpec:
 
     def _check_transfer(self) -> None:
         fits = self.is_float or self.transfer == "sdr"
-        if self.color not in ("RGB", "BGR") or not fits or self.rounded is not None:
+        if self.color not in ("RGB", "BGR", "RGBA") or not fits or self.rounded is not None:
             raise ParameterError(
                 f"transfer={self.transfer!r} with color={self.color!r}, dtype={self.dtype!r}, rounded={self.rounded!r}",
-                allowed="color='RGB' or 'BGR' without rounded, and a float dtype for 'linear'",
+                allowed="color='RGB', 'BGR' or 'RGBA' without rounded, and a float dtype for 'linear'",
             )
 
     def _check_geometry(self) -> None:
@@ -259,7 +260,7 @@ class OutputSpec:
     @property
     def channels(self) -> int:
         """Number of channels."""
-        return 1 if self.color == "GRAY" else 3
+        return {"GRAY": 1, "RGBA": 4}.get(self.color, 3)
 
     @property
     def frame_layout(self) -> str:

@@ -31,6 +31,7 @@ __all__ = [
     "Surface",
     "SurfaceFormat",
     "VideoReformatter",
+    "has_alpha",
     "reformat",
     "reformat_colors",
     "surface_format",
@@ -126,11 +127,13 @@ class Surface:
             native byte order, without padding columns and without alpha. The chroma size of odd frame sizes is rounded
             up.
         format: sample format.
+        frame: the decoded frame, if its pixel format has alpha.
     """
 
     number: int
     planes: tuple[Plane, ...]
     format: SurfaceFormat
+    frame: av.VideoFrame | None = None
 
     @property
     def width(self) -> int:
@@ -151,7 +154,7 @@ class Surface:
         swscale converts floating-point, Bayer and XYZ formats to integer RGB or gray.
         """
         layout = _layout(frame.format.name)
-        shallow = layout.shallow
+        shallow, stored_frame = layout.shallow, frame if layout.has_alpha else None
         if layout.planar_form is not None:
             frame = _reformatted(frame, layout.planar_form)
             layout = _layout(frame.format.name)
@@ -162,12 +165,37 @@ class Surface:
             planes = _semi_planar(frame, layout)
         if shallow:
             planes = [_expand_bits(plane, bits) for plane, bits in zip(planes, shallow, strict=True)]
-        return cls(number, tuple(_native(plane, layout.right_shift) for plane in planes), layout.format)
+        native = tuple(_native(plane, layout.right_shift) for plane in planes)
+        return cls(number, native, layout.format, stored_frame)
+
+    def alpha(self) -> Surface | None:
+        """Return the alpha samples as a gray surface; None if the pixel format has none."""
+        frame = self.frame
+        if frame is None:
+            return None
+        name = frame.format.name
+        if name.startswith("ya"):  # gray and alpha, interleaved
+            plane = _view(frame.planes[0], _layout(name).dtype, 2)[:, 1::2]
+        else:
+            if (form := _layout(name).planar_form) is not None:
+                frame = _reformatted(frame, form.replace("gbrp", "gbrap").replace("yuv", "yuva"))
+            layout = _layout(frame.format.name)
+            (component,) = (component for component in frame.format.components if component.is_alpha)
+            plane = _view(frame.planes[component.plane], layout.dtype, 1)
+        bits = _layout(frame.format.name).format.bits
+        return Surface(
+            self.number, (_native(plane, 0),), SurfaceFormat(_planar_name("gray", bits), bits, "gray", 0, 0)
+        )
 
 
 def surface_format(pixel_format: str) -> SurfaceFormat:
     """Return the surface format of frames of a pixel format."""
     return _layout(pixel_format).format
+
+
+def has_alpha(pixel_format: str) -> bool:
+    """Return whether frames of a pixel format may have alpha."""
+    return _layout(pixel_format).has_alpha
 
 
 @dataclass(frozen=True)
@@ -182,6 +210,7 @@ class _Layout:
         swapped: for two-plane formats whether Cr precedes Cb, else None.
         planar_form: pixel format to convert to first, or None.
         shallow: bits of R, G and B if fewer than those of the planar format, else ().
+        has_alpha: whether there are samples of alpha; those of a palette are its colors' own.
     """
 
     format: SurfaceFormat
@@ -191,6 +220,7 @@ class _Layout:
     swapped: bool | None = None
     planar_form: str | None = None
     shallow: tuple[int, ...] = ()
+    has_alpha: bool = False
 
 
 @cache
@@ -213,10 +243,13 @@ def _layout(name: str) -> _Layout:
         return _Layout(surface, (0, 1), dtype, swapped=_SEMI_PLANAR[stem])
     if stem in _SEMI_PLANAR_HIGH:
         return _Layout(surface, (0, 1), dtype, 16 - bits, swapped=False)
+    has_alpha = pixels.has_palette or len(parts) < len(pixels.components)
     if _is_planar(pixels, stem):
-        return _Layout(surface, tuple(part.plane for part in parts), dtype)
+        return _Layout(surface, tuple(part.plane for part in parts), dtype, has_alpha=has_alpha)
     shallow = tuple(part.bits for part in parts) if stem in _SHALLOW else ()
-    return _Layout(surface, (), dtype, planar_form=_planar_form(surface), shallow=shallow)
+    return _Layout(
+        surface, (), dtype, planar_form=_planar_form(surface), shallow=shallow, has_alpha=has_alpha
+    )
 
 
 def _planar_name(chroma: str, bits: int) -> str:

@@ -49,6 +49,13 @@ class DeviceConverter(StreamConverter):
 
     def __init__(self, info: StreamInfo, output: OutputSpec, device: int | KernelDevice) -> None:
         super().__init__(info, output)
+        if output.color == "RGBA":
+            raise ParameterError(
+                "color='RGBA' is not converted on a GPU",
+                source=info.source,
+                allowed="color='RGB', 'BGR', 'GRAY' or 'YCbCr'",
+                advice="Ask for device='cpu', and move the frames",
+            )
         self._device = KernelDevice(device) if isinstance(device, int) else device
         self._conversions: dict[SurfaceKind, Conversion] = {}
         self._handles: dict[SurfaceKind, int] = {}

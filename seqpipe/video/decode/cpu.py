@@ -35,7 +35,7 @@ from ..bitstream.mpeg import frame_size, mpeg4_interlaced
 from ..convert.surface import Surface
 from ..packet_index import PacketIndex
 from ..probe.probe import av_packet, bounded, set_extradata
-from .packets import DecodedFrame, DecodeError, DecodeResult, FedPacket, PacketDecoder
+from .packets import ALPHA_SIZE_BYTES, DecodedFrame, DecodeError, DecodeResult, FedPacket, PacketDecoder
 
 if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
@@ -85,10 +85,16 @@ def _remainder(data: bytes) -> int:
 
 
 # libavcodec's own "av1" needs hardware; these decode on the CPU.
-_DECODERS = {"av1": ("libdav1d", "libaom-av1", "av1")}
+_DECODERS = {
+    "av1": ("libdav1d", "libaom-av1", "av1"),
+    "vp8 with alpha": ("libvpx",),  # FFmpeg's own decoders leave alpha out
+    "vp9 with alpha": ("libvpx-vp9",),
+}
 
 _PALETTE = 0
 """AV_PKT_DATA_PALETTE of FFmpeg."""
+_BLOCK_ADDITIONAL = av.packet.packet_sidedata_type_from_literal("matroska_block_additional")
+_ALPHA_ID = (1).to_bytes(8, "big")
 
 _OPTIONS = {
     # Without reorder limits in the stream, libavcodec guesses H.264's delay and drops late frames.
@@ -132,7 +138,7 @@ class CpuDecoder:
     def __init__(self, index: PacketIndex, threads: int = 1) -> None:
         if threads > 1 and _threads_differ(index):
             threads = 1
-        self._palettes = index.palettes
+        self._palettes, self._alpha = index.palettes, index.alpha is not None
         self._codec = index.info.codec
         self._size: tuple[int, int] | None = None
         self.threads = threads
@@ -146,6 +152,10 @@ class CpuDecoder:
         for number, data, key, _ in packets:
             if self._checked and not ffv1_is_sound(data):
                 raise DecodeError("the checksum of a slice is wrong", packet=number)
+            alpha = b""
+            if self._alpha:
+                end = ALPHA_SIZE_BYTES + int.from_bytes(data[:ALPHA_SIZE_BYTES], "big")
+                alpha, data = data[ALPHA_SIZE_BYTES:end], data[end:]
             packet = av_packet(data)
             # The pts only identifies the frame's packet: packet numbers are unique, real pts need not be.
             packet.pts = packet.dts = number
@@ -153,6 +163,8 @@ class CpuDecoder:
             packet.is_keyframe = key
             if self._palettes:
                 packet.set_sidedata(_palette(self._palettes, number))
+            if alpha:
+                packet.set_sidedata(_side_data(_BLOCK_ADDITIONAL, _ALPHA_ID + alpha))
             if key and self._codec in _DROPS_ON_RESIZE and self._size_changes(data):
                 yield from self.flush()
             result = self._decode(packet, number)
@@ -189,7 +201,8 @@ class CpuDecoder:
 
 def _open_context(index: PacketIndex, threads: int) -> VideoCodecContext:
     info = index.info
-    context = cast("VideoCodecContext", CodecContext.create(_decoder_name(info.codec), "r"))
+    codec = info.codec if index.alpha is None else f"{info.codec} with alpha"
+    context = cast("VideoCodecContext", CodecContext.create(_decoder_name(codec), "r"))
     set_extradata(context, index.extradata)
     context.codec_tag = index.codec_tag
     context.bits_per_coded_sample = index.coded_bits
@@ -206,10 +219,13 @@ def _open_context(index: PacketIndex, threads: int) -> VideoCodecContext:
 def _palette(palettes: Seq[tuple[int, bytes]], number: int) -> av.packet.PacketSideData:
     """Return the palette of a packet as side data; containers store it with the first packet that uses it."""
     last = bisect.bisect_right(palettes, number, key=itemgetter(0)) - 1
-    _, colors = palettes[max(0, last)]
+    return _side_data(_PALETTE, palettes[max(0, last)][1])
+
+
+def _side_data(kind: int, content: bytes) -> av.packet.PacketSideData:
     make: Any = av.packet.PacketSideData  # PyAV's stub lacks the constructor's parameters
-    data: av.packet.PacketSideData = make(_PALETTE, len(colors))
-    data.update(colors)
+    data: av.packet.PacketSideData = make(kind, len(content))
+    data.update(content)
     return data
 
 
@@ -311,5 +327,5 @@ class DecoderPool:
 
 def _key(index: PacketIndex, threads: int) -> Hashable:
     info = index.info
-    set_up = index.codec_tag, index.extradata, index.set_ups, index.palettes
+    set_up = index.codec_tag, index.extradata, index.set_ups, index.palettes, index.alpha is not None
     return info.codec, set_up, info.width, info.height, info.pixel_format, threads

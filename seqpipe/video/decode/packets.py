@@ -14,7 +14,7 @@ import contextlib
 import zlib
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import av.error
 import numpy as np
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 __all__ = [
+    "ALPHA_SIZE_BYTES",
     "DecodeError",
     "DecodeResult",
     "DecodedFrame",
@@ -159,6 +160,8 @@ class PacketReader(Protocol):
 def open_packets(source: Source, index: PacketIndex) -> PacketReader:
     """Open the fastest reader for the packets of an indexed source."""
     direct = OffsetPackets(source, index) if index.by_offset else DemuxedPackets(source, index)
+    if index.alpha is not None:
+        return _AlphaPackets(direct, source, index.alpha)
     return _ParameterSetPackets(direct, index) if index.set_ups else direct
 
 
@@ -295,6 +298,30 @@ class _ParameterSetPackets:
                 yield self._units[bisect.bisect_right(self._begins, number) - 1] + data
             else:
                 yield data
+
+    def close(self) -> None:
+        """Close the underlying reader."""
+        self._direct.close()
+
+
+ALPHA_SIZE_BYTES: Final = 4
+"""Bytes of the size of a packet's alpha, which precede it; the packet follows it."""
+
+
+class _AlphaPackets:
+    """Reader that prepends its alpha to each packet."""
+
+    def __init__(self, direct: PacketReader, source: Source, alpha: tuple[IntArray, IntArray]) -> None:
+        self._direct, self._source, self._alpha = direct, source, alpha
+
+    def read(self, numbers: IntArray) -> Iterator[bytes]:
+        """Yield the packets' bytes."""
+        offsets, sizes = self._alpha
+        packets = self._direct.read(numbers)
+        for part in split_reads(numbers, sizes[numbers]):
+            ranges = list(zip(offsets[part].tolist(), sizes[part].tolist(), strict=True))
+            for (_, size), alpha in zip(ranges, self._source.read(ranges), strict=True):
+                yield size.to_bytes(ALPHA_SIZE_BYTES, "big") + alpha + next(packets)
 
     def close(self) -> None:
         """Close the underlying reader."""

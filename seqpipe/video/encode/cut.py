@@ -8,12 +8,11 @@ Other containers have no such list: their cut begins with the key frame, or is e
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import av
 import av.error
@@ -27,6 +26,8 @@ from ..plan import check_time_s
 from ..probe.probe import Demuxer, video_stream
 from ..probe.recognize import parsing
 from ..source.source import Origin, Source, open_source
+from .edit_lists import end_edit_lists
+from .sound import BEFORE_S
 from .write import FileFormat, encoder_of, format_of
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CutResult", "cut_video"]
 
-_LISTS: Final = frozenset({"mp4", "mov"})
-_BEFORE_S: Final = 0.1  # sound that decoders need before the cut
 _QUALITY: Final = 85.0
 _WITHOUT_TIMES: Final = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo"})
 
@@ -92,7 +91,7 @@ def cut_video(
                 demuxer = Demuxer(source)
             with demuxer:
                 cutter = _Cutter(source, demuxer.container, index, form, start, end)
-                if exact and form.name not in _LISTS:
+                if exact and not form.edit_lists:
                     return cutter.encode(part)
                 return cutter.copy(part, first)
     except SeqpipeError:
@@ -136,14 +135,14 @@ class _Cutter:
         self._start, self._end = start, end
         self._video = video_stream(source, container, index.info.stream)
         self._audio = [
-            one for one in container.streams.audio if getattr(one, "codec_context", None) is not None
+            stream for stream in container.streams.audio if getattr(stream, "codec_context", None) is not None
         ]
 
     def copy(self, part: Path, first: int) -> CutResult:
         """Copy the packets."""
         table = self._index.packets
         key = int(table.gop[table.frame_packet[first]])
-        lists = self._form.name in _LISTS
+        lists = self._form.edit_lists
         key_time = int(table.pts[key]) * self._index.info.time_base
         zero = self._start if lists else key_time
         options = (
@@ -151,10 +150,11 @@ class _Cutter:
         )
         with av.open(str(part), "w", format=self._form.name, options=options) as output:
             streams = {
-                one.index: output.add_stream_from_template(one, opaque=True) for one in self._streams()
+                stream.index: output.add_stream_from_template(stream, opaque=True)
+                for stream in self._streams()
             }
             copied = 0
-            sound = zero - Fraction(_BEFORE_S) if lists else zero
+            sound = zero - Fraction(BEFORE_S) if lists else zero
             for packet in self._packets(int(table.pts[key]), sound):
                 stream = streams[packet.stream_index]
                 shift = round(zero / packet.time_base)
@@ -165,7 +165,7 @@ class _Cutter:
                 copied += 1
         if lists:
             with part.open("r+b") as file:
-                _end_edits(file, float(self._end - zero))
+                end_edit_lists(file, float(self._end - zero))
         return CutResult(float(zero), float(self._end), copied, 0, float(zero - key_time))
 
     def encode(self, part: Path) -> CutResult:
@@ -176,7 +176,9 @@ class _Cutter:
         with av.open(str(part), "w", format=self._form.name, options=dict(self._form.options)) as output:
             rate = (info.average_rate or info.real_rate or Fraction(30)).limit_denominator(1 << 16)
             video: Any = output.add_stream(encoder.name, rate=rate)
-            sounds = {one.index: output.add_stream_from_template(one, opaque=True) for one in self._audio}
+            sounds = {
+                stream.index: output.add_stream_from_template(stream, opaque=True) for stream in self._audio
+            }
             item: Any
             for item in self._decoded(self._packets(int(table.pts[self._first_key()]), self._start)):
                 if isinstance(item, av.Packet):
@@ -221,11 +223,13 @@ class _Cutter:
             video.set_display_rotation(-info.rotation_degrees)
 
     def _first_key(self) -> int:
+        """Return the packet of the key frame before the start."""
         table = self._index.packets
         frame = int(self._index.timestamps.searchsorted(float(self._start) + 1e-6, side="right")) - 1
         return int(table.gop[table.frame_packet[frame]])
 
     def _streams(self) -> list[Any]:
+        """Return the streams that are copied."""
         return [self._video, *self._audio]
 
     def _packets(self, key_pts: int, sound: Fraction) -> Iterator[Any]:
@@ -251,55 +255,3 @@ class _Cutter:
                     yield packet
             elif packet.pts * base >= sound:
                 yield packet
-
-
-def _end_edits(file: BinaryIO, duration_s: float) -> None:
-    """Set the end of all edit lists of an MP4 file: the muxer's ends with the last packet."""
-    for kind, begin, size in _boxes(file, 0, file.seek(0, os.SEEK_END)):
-        if kind != b"moov":
-            continue
-        inner = list(_boxes(file, begin, begin + size))
-        header = next(at for name, at, _ in inner if name == b"mvhd")
-        file.seek(header)
-        wide = file.read(1) == b"\1"
-        file.seek(header + (20 if wide else 12))
-        (ticks,) = struct.unpack(">I", file.read(4))
-        for name, at, length in inner:
-            if name == b"trak":
-                _end_edit(file, at, length, round(duration_s * ticks))
-
-
-def _end_edit(file: BinaryIO, begin: int, size: int, duration: int) -> None:
-    """Set the end of a track's edit list, unless it ends earlier."""
-    for name, at, length in _boxes(file, begin, begin + size):
-        if name != b"edts":
-            continue
-        for inner, start, _ in _boxes(file, at, at + length):
-            if inner != b"elst":
-                continue
-            file.seek(start)
-            version, count = struct.unpack(">B3xI", file.read(8))
-            form = ">Qq" if version else ">Ii"
-            place = start + 8 + (count - 1) * (struct.calcsize(form) + 4)
-            before = 0
-            for number in range(count - 1):
-                file.seek(start + 8 + number * (struct.calcsize(form) + 4))
-                before += struct.unpack(form, file.read(struct.calcsize(form)))[0]
-            file.seek(place)
-            stated, media = struct.unpack(form, file.read(struct.calcsize(form)))
-            file.seek(place)
-            file.write(struct.pack(form, min(stated, max(0, duration - before)), media))
-
-
-def _boxes(file: BinaryIO, begin: int, end: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield type, offset and size of the body of each box."""
-    while begin + 8 <= end:
-        file.seek(begin)
-        size, kind = struct.unpack(">I4s", file.read(8))
-        head = 8
-        if size == 1:
-            size, head = struct.unpack(">Q", file.read(8))[0], 16
-        if size < head:
-            return
-        yield kind, begin + head, size - head
-        begin += size

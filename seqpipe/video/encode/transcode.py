@@ -196,6 +196,7 @@ class _Copy:
                 break
 
     def _scaled(self, frame: Any) -> list[Any]:
+        """Return what the filters make of a frame."""
         if self._graph is None:
             size = _copy_size(self._index.info, self._settings.short_side)
             self._graph = _Scaled(self._index.info, frame, size)

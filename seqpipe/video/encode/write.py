@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -24,9 +22,11 @@ from ...core.param import Param, check_path
 from ...core.whole_file import replacing
 from ...errors import BackendError, OutputError, ParameterError, described_type
 from ...sequence import Sequence
-from ..audio.samples import AudioSamples, SampleArray
+from ..audio.samples import AudioSamples
 from ..convert.surface import reformat_colors
+from .edit_lists import end_edit_lists
 from .params import GOP, QUALITY
+from .sound import CopiedSound, EncodedSound
 
 __all__ = [
     "FileFormat",
@@ -89,22 +89,39 @@ class FileFormat:
         name: FFmpeg's name of the muxer.
         codecs: names of the codecs that it holds; the first one is the default.
         sound: names of encoders of sound, of which the first one that the build has is used; empty if it holds none.
+        copied: names of codecs of sound whose packets it takes over.
+        edit_lists: whether it hides what is stored before the first frame and behind the last one.
         options: options of the muxer.
     """
 
     name: str
     codecs: tuple[str, ...]
     sound: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
+    edit_lists: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def takes(self, sound: CopiedSound) -> bool:
+        """Return whether files of this format can hold the packets of a sound."""
+        return sound.codec in self.copied and (self.edit_lists or not sound.early)
 
-_MP4: Final = FileFormat("mp4", ("h264", "hevc", "av1"), ("aac",), {"movflags": "+faststart"})
+
+_MP4: Final = FileFormat(
+    "mp4",
+    ("h264", "hevc", "av1"),
+    ("aac",),
+    ("aac", "mp3"),
+    edit_lists=True,
+    options={"movflags": "+faststart"},
+)
 _FORMATS: Final[Mapping[str, FileFormat]] = {
     ".mp4": _MP4,
     ".m4v": _MP4,
-    ".mov": FileFormat("mov", ("h264", "hevc"), ("aac",)),
-    ".mkv": FileFormat("matroska", ("h264", "hevc", "av1", "vp9"), ("libopus", "aac")),
-    ".webm": FileFormat("webm", ("vp9", "av1"), ("libopus", "libvorbis")),
+    ".mov": FileFormat("mov", ("h264", "hevc"), ("aac",), ("aac", "mp3"), edit_lists=True),
+    ".mkv": FileFormat(
+        "matroska", ("h264", "hevc", "av1", "vp9"), ("libopus", "aac"), ("aac", "mp3", "opus", "vorbis")
+    ),
+    ".webm": FileFormat("webm", ("vp9", "av1"), ("libopus", "libvorbis"), ("opus", "vorbis")),
     ".gif": FileFormat("gif", ("gif",), options={"loop": "0"}),
     ".webp": FileFormat("webp", ("webp",), options={"loop": "0"}),
     ".apng": FileFormat("apng", ("apng",), options={"plays": "0"}),
@@ -159,7 +176,7 @@ def encoder_of(form: FileFormat, codec: str | None) -> VideoEncoder:
     for encoder in _ENCODERS[name]:
         if _has(encoder.name):
             return encoder
-    here = [one for one, encoders in _ENCODERS.items() if any(_has(encoder.name) for encoder in encoders)]
+    here = [codec for codec, encoders in _ENCODERS.items() if any(_has(encoder.name) for encoder in encoders)]
     raise BackendError(
         f"PyAV {av.__version__} has no encoder for {name}",
         allowed=", ".join(here) or "none: the build encodes no video",
@@ -183,7 +200,6 @@ FPS: Final = Param(
 _TICKS: Final = 90_000
 _BT709: Final = 1  # code of matrix, primaries and transfer in H.273
 _MODES: Final = {1: "gray", 3: "rgb24", 4: "rgba"}
-_CHUNK: Final = 1024
 
 
 def write_video(
@@ -194,7 +210,7 @@ def write_video(
     codec: str | None = None,
     quality: float | None = None,
     gop: int | None = None,
-    audio: AudioSamples | Iterable[AudioSamples] | None = None,
+    audio: AudioSamples | Iterable[AudioSamples] | CopiedSound | None = None,
     format: str | None = None,  # noqa: A002  as in Dataset.write
 ) -> int:
     """Write frames as a video, beside ``path`` and renamed once it is complete.
@@ -213,7 +229,8 @@ def write_video(
         quality: quality of lossy codecs, 0 to 100; None for 65, which is nearly without visible loss. For H.264 and
             HEVC it is ``crf = 51 · (1 - quality / 100)``, for VP9 and AV1 of 63, for WebP its own quality.
         gop: frames from one key frame to the next; None for the encoder's choice.
-        audio: sound that begins with the first frame, or consecutive pieces of it: AAC, in WebM and Matroska Opus.
+        audio: sound that begins with the first frame, or consecutive pieces of it: AAC, in WebM and Matroska Opus; or
+            packets that are copied.
         format: the format, as a suffix without its dot, for a path that ends otherwise.
 
     Returns:
@@ -230,7 +247,7 @@ def write_video(
     settings = encoder.settings(QUALITY.check(quality), GOP.check(gop))
     rate = FPS.check(fps)
     pieces = [audio] if isinstance(audio, AudioSamples) else audio
-    if not isinstance(pieces, Iterable | None):
+    if not isinstance(pieces, Iterable | CopiedSound | None):
         raise ParameterError(
             f"audio is {described_type(audio)}", allowed="AudioSamples, as video.audio() gives"
         )
@@ -337,9 +354,10 @@ class _Writer:
         form: FileFormat,
         encoder: VideoEncoder,
         settings: dict[str, str],
-        audio: Iterable[AudioSamples] | None,
+        audio: Iterable[AudioSamples] | CopiedSound | None,
     ) -> None:
-        self._name, self._form, self._encoder, self._settings = name, form, encoder, settings
+        self._part, self._name, self._form = part, name, form
+        self._encoder, self._settings = encoder, settings
         self._container = av.open(
             str(part) if isinstance(part, Path) else part,
             "w",
@@ -347,8 +365,8 @@ class _Writer:
             container_options=dict(form.options),
         )
         self._stream: Any = None
-        self._audio = iter(audio or ())
-        self._sound: _Sound | None = None
+        self._audio = audio
+        self._sound: EncodedSound | CopiedSound | None = None
         self._shape: tuple[int, ...] = ()
         self._pending: tuple[Any, Fraction] | None = None
         self._palette: _Palettes | None = None
@@ -370,6 +388,9 @@ class _Writer:
             self._sound.until(None)
         self._container.mux(self._stream.encode(None))
         self._container.close()
+        if isinstance(self._audio, CopiedSound) and self._form.edit_lists and isinstance(self._part, Path):
+            with self._part.open("r+b") as file:
+                end_edit_lists(file, self._audio.duration_s)
         return self.count
 
     def close(self) -> None:
@@ -377,6 +398,7 @@ class _Writer:
         self._container.close()
 
     def _encode(self, pixels: Any, time: Fraction, step: Fraction) -> None:
+        """Encode a frame that is shown for a time."""
         if self._stream is None:
             self._begin(pixels, step)
         elif pixels.shape != self._shape:
@@ -395,6 +417,7 @@ class _Writer:
         self.count += 1
 
     def _begin(self, pixels: Any, step: Fraction) -> None:
+        """Add the streams, for frames as the first one is."""
         encoder, channels = self._encoder, pixels.shape[2]
         if channels == 4 and not encoder.alpha:
             raise ParameterError(
@@ -422,10 +445,14 @@ class _Writer:
         self._stream = stream
         if encoder.form == "pal8":
             self._palette = _Palettes(width, height, ticks)
-        if (piece := next(self._audio, None)) is not None:
-            self._sound = _Sound(self._container, self._form.sound, piece, self._audio)
+        if isinstance(self._audio, CopiedSound):
+            self._audio.begin(self._container)
+            self._sound = self._audio
+        elif (piece := next(pieces := iter(self._audio or ()), None)) is not None:
+            self._sound = EncodedSound(self._container, self._form.sound, piece, pieces)
 
     def _evened(self, pixels: Any) -> Any:
+        """Return pixels with even sides where the encoder needs them."""
         odd = [side % 2 if self._encoder.even else 0 for side in pixels.shape[:2]]
         pixels = np.pad(pixels, [(0, odd[0]), (0, odd[1]), (0, 0)], mode="edge") if any(odd) else pixels
         return np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
@@ -474,47 +501,3 @@ class _Palettes:
         result: Any = self._sink.pull()
         result.pts, result.time_base = pts, base
         return result  # type: ignore[no-any-return]
-
-
-class _Sound:
-    """Encodes sound beside the frames, beginning with the first one."""
-
-    def __init__(
-        self,
-        container: Any,
-        encoders: tuple[str, ...],
-        first: AudioSamples,
-        others: Iterator[AudioSamples],
-    ) -> None:
-        available = av.codec.codecs_available
-        name = next((one for one in encoders if one in available), encoders[0])
-        rate = 48_000 if name == "libopus" else first.sample_rate
-        layout = av.AudioLayout(
-            {1: "mono", 2: "stereo", 6: "5.1"}.get(first.channels, f"{first.channels}c")
-        ).name
-        self._container, self._layout, self._rate = container, layout, first.sample_rate
-        self._stream = container.add_stream(name, rate=rate, layout=layout)
-        self._resampler = av.AudioResampler(self._stream.format.name, layout, rate)
-        self._at, self._chunks = 0, _chunks(chain([first], others))
-
-    def until(self, seconds: float | None) -> None:
-        """Encode the sound before a time; None for all that is left."""
-        end = math.inf if seconds is None else seconds * self._rate + _CHUNK
-        while self._at < end and (chunk := next(self._chunks, None)) is not None:
-            frame = av.AudioFrame.from_ndarray(chunk, "fltp", self._layout)
-            frame.sample_rate, frame.pts, frame.time_base = self._rate, self._at, Fraction(1, self._rate)
-            self._at += chunk.shape[1]
-            self._mux(frame)
-        if seconds is None:
-            self._mux(None)
-            self._container.mux(self._stream.encode(None))
-
-    def _mux(self, frame: Any) -> None:
-        for one in self._resampler.resample(frame):
-            self._container.mux(self._stream.encode(one))
-
-
-def _chunks(pieces: Iterable[AudioSamples]) -> Iterator[SampleArray]:
-    for piece in pieces:
-        for at in range(0, piece.samples.shape[1], _CHUNK):
-            yield np.ascontiguousarray(piece.samples[:, at : at + _CHUNK])

@@ -13,6 +13,7 @@ import os
 import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -335,7 +336,7 @@ class _Server:
         yield ChildResult(items, last=True)
 
     def _frame(self, surface: Surface) -> ChildFrame:
-        return ChildFrame(surface.number, self.buffers.put(surface) or surface)
+        return ChildFrame(surface.number, self.buffers.put(surface) or replace(surface, frame=None))
 
 
 def serve(connection: Connection, memory: mmap.mmap) -> None:

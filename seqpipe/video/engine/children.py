@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from ...array import IntArray
 from ...errors import BackendError
-from ..convert.surface import Surface
+from ..convert.surface import Surface, has_alpha
 from ..decode.run import Lost
 from ..packet_index import PacketIndex
 from ..plan import PlannedVideo
@@ -198,8 +198,10 @@ class Children:
         self._process = os.getpid()
 
     def fit(self, video: PlannedVideo) -> bool:
-        """Return whether the processes can decode a video: a local file of small frames."""
+        """Return whether the processes can decode a video: a local file of small frames, without alpha."""
         info = video.index.info
+        if has_alpha(info.pixel_format):
+            return False
         return video.source.path is not None and info.width * info.height <= self._pixels
 
     def decode(self, video: PlannedVideo, frames: IntArray) -> ChildDecoding | None:

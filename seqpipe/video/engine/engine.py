@@ -269,7 +269,7 @@ class Engine(Closing):
         videos: dict[int, PlannedVideo] = {}
         for number, request in enumerate(requests):
             try:
-                video = self._library.video(request.origin)
+                video = self._library.video(request.origin, alpha=request.output.color == "RGBA")
                 video.index.check(request.frames[request.frames >= 0])
             except SeqpipeError as error:
                 failed[number] = error

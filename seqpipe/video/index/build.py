@@ -27,6 +27,7 @@ from ..probe.probe import (
     no_packets,
     nothing_decodable,
     open_container,
+    probe,
     side_data,
     stores_pts,
     stream_info,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.stream import VideoStream
 
-__all__ = ["Scan", "build_index"]
+__all__ = ["Scan", "build_index", "index_of_stills"]
 
 _BATCH_PACKETS, _BATCH_BYTES = 256, 4 << 20
 _MPEGTS_SECOND = 90_000
@@ -86,6 +87,34 @@ def build_index(source: Source) -> PacketIndex:
     """Build the index of a video by reading its packets once."""
     with parsing(source), open_container(source) as container:
         return Scan(source, container).index()
+
+
+def index_of_stills(source: Source) -> PacketIndex:
+    """Return the index of a source of still images; the first of them determines the properties of the stream.
+
+    Raises:
+        UnreadableSourceError: the first image cannot be decoded, or is a video.
+    """
+    stills = source.stills
+    assert stills is not None
+    count = len(stills.sizes)
+    sizes = np.array(stills.sizes, np.int32)
+    ends = np.array(list(itertools.accumulate(stills.sizes)), np.int64)
+    yes, no = np.ones(count, bool), np.zeros(count, bool)
+    packets = PacketTable(
+        pts=np.array(stills.times, np.int64),
+        size=sizes,
+        offset=stills.offset + ends - sizes,
+        checksum=np.empty(0, np.uint32),
+        key=yes,
+        reference=yes.copy(),
+        shown=yes.copy(),
+        damaged=no,
+        undecodable=no.copy(),
+        self_contained=no.copy(),
+    )
+    index = PacketIndex(probe(source), b"", "\0\0\0\0", 0, packets, dropped_at_start=0, end_s=0.0)
+    return finish(index, stills.end - stills.times[-1])
 
 
 class Scan:

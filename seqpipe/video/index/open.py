@@ -25,6 +25,7 @@ from ..probe.info import StreamInfo
 from ..probe.probe import with_source
 from ..probe.recognize import parsing
 from ..source.source import Origin, Source, Stamp, digest_of_ends, open_source
+from .alpha import with_alpha
 from .cache import Learned, cache_directory, load_index, load_summary, save_index
 
 __all__ = [
@@ -89,6 +90,7 @@ def open_index(
     verified: bool = False,
     stream: int | None = None,
     register: str | None = None,
+    alpha: bool = False,
 ) -> PacketIndex:
     """Open the index of a video, building and caching it if needed.
 
@@ -101,8 +103,12 @@ def open_index(
         stream: stream to index, by its number in the container; None for the best video stream.
         register: path of a register to use where the cache has no index, see :mod:`seqpipe.video.index.shared`; it
             holds indexes of best video streams only.
+        alpha: whether packets are read with the alpha that their container stores beside them.
     """
     source = _opened(origin, stream, register)
+    if alpha:
+        index = open_index(source, cache_dir=cache_dir, whole=True, verified=verified, register=register)
+        return with_alpha(source, index)
     stamp = source.stamp()
     if stamp is None:
         return _build(source, None, whole=whole, verified=verified)
@@ -182,6 +188,10 @@ def _registered(
 
 
 def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
+    if source.stills is not None:
+        from .build import index_of_stills
+
+        return index_of_stills(source)
     # The tables of a given stream are not read: only the demuxer knows the numbers of streams.
     if source.stream is not None:
         return None
@@ -193,7 +203,7 @@ def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
 
 
 def _build(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:
-    if not (whole or verified or index is not None):
+    if index is None and (source.stills is not None or not (whole or verified)):
         index = _by_tables(source)
     if index is None or ((whole or verified) and not index.packets.whole):
         from ..tables.gate import note_pass
@@ -257,15 +267,15 @@ class Library:
         self._learned = Learned(options.cache_dir)
         self._lock = threading.Lock()
 
-    def video(self, origin: Origin) -> PlannedVideo:
-        """Return an open video."""
-        key = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else id(origin)
+    def video(self, origin: Origin, *, alpha: bool = False) -> PlannedVideo:
+        """Return an open video, with the alpha of its packets if requested."""
+        key = os.fspath(origin) if isinstance(origin, (str, os.PathLike)) else id(origin), alpha
         with self._lock:
             if key in self._videos:
                 self._videos.move_to_end(key)
                 return self._videos[key][1]
         source = _opened(origin, self._options.stream, self._options.register)
-        video = PlannedVideo(source, self._index(source))
+        video = PlannedVideo(source, self._index(source, alpha=alpha))
         with self._lock:
             _, video = self._videos.setdefault(key, (origin, video))
             while len(self._videos) > _OPEN_VIDEOS:
@@ -303,16 +313,16 @@ class Library:
             self._indexes.clear()
             self._bytes = 0
 
-    def _index(self, source: Source) -> PacketIndex:
+    def _index(self, source: Source, *, alpha: bool) -> PacketIndex:
         stamp = source.stamp()
         if stamp is None:
-            return open_index(source, **self._options._asdict())
-        key = source.name, stamp
+            return open_index(source, alpha=alpha, **self._options._asdict())
+        key = source.name, stamp, alpha
         with self._lock:
             if key in self._indexes:
                 self._indexes.move_to_end(key)
                 return self._indexes[key]
-        index = open_index(source, **self._options._asdict())
+        index = open_index(source, alpha=alpha, **self._options._asdict())
         self._learned.add(index, stamp)
         with self._lock:
             if key not in self._indexes:

@@ -58,6 +58,7 @@ _TIMES = range(-(1 << 63), 1 << 63)
 # With fewer files the indexes are as fast.
 _FEWEST_FILES = 256
 _MOST_REGISTERS, _MOST_REGISTER_BYTES = 64, 256 << 20
+_TURN_S, _TURN_PAUSE_S = 60.0, 0.02  # a suspended process must not stop the others for ever
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +96,25 @@ class Register:
             for path, (size, mtime_ns, number) in zip(self._paths, rows, strict=False)
             if self._stamps.get(path) == (size, mtime_ns)
         }
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait while another process of this host is in such a block for the same files, so that one does the work."""
+        if self._file is None:
+            yield
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                lock = stack.enter_context(self._file.with_suffix(".lock").open("ab"))
+                until_s = time.monotonic() + _TURN_S
+                while not _locked(lock.fileno()) and time.monotonic() < until_s:
+                    time.sleep(_TURN_PAUSE_S)
+                # those who wait find the facts saved, and so do those who come later and make a new file
+                stack.callback(self._file.with_suffix(".lock").unlink, missing_ok=True)
+            except OSError as error:  # a cache that cannot be written, or a file system without locks
+                _log.info("%s cannot be locked (%s)", self._file, error.strerror)
+            yield
 
     def save(self, facts: Mapping[str, Facts]) -> None:
         """Store facts for the next time; a cache that cannot be written is ignored."""
@@ -141,6 +161,17 @@ class Register:
     def _prefix(self, body: bytes) -> bytes:
         """Return the file header of these files' register."""
         return _PREFIX.pack(_MAGIC, self._digest, zlib.crc32(self._digest + body))
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock a file until it is closed; False if another process has locked it."""
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
@@ -433,7 +464,14 @@ class SharedRegister(Closing):
 
     def _key(self, name: str) -> str:
         """Return the key of a file in the register."""
-        return name if "://" in name else Path(os.path.relpath(name, self._folder)).as_posix()
+        if "://" in name:
+            return name
+        inside = self._folder.rstrip(os.sep) + os.sep  # called for each of a million files
+        return (
+            name[len(inside) :]
+            if name.startswith(inside)
+            else Path(os.path.relpath(name, self._folder)).as_posix()
+        )
 
 
 @contextmanager

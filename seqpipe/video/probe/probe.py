@@ -29,6 +29,7 @@ from ...errors import ParameterError, UnreadableSourceError
 from ..source.source import Origin, Source, open_source
 from .info import ContainerStream, StreamInfo
 from .recognize import COMMON_ENCRYPTION, check_scrambled, encrypted, parsing, recognize
+from .stills import numbered_info, rgba_info
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -124,6 +125,9 @@ def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
     The frame count is that of the container; :func:`seqpipe.video.index.open.open_index` counts frames.
     """
     source = open_source(origin, stream=stream)
+    stills = source.stills
+    if stills is not None and stills.rgba_size:
+        return rgba_info(source, stills)
     with parsing(source), open_container(source) as container:
         video = video_stream(source, container)
         first = FirstPicture(video)
@@ -134,7 +138,8 @@ def probe(origin: Origin, *, stream: int | None = None) -> StreamInfo:
                     break
         except av.error.FFmpegError as error:
             raise unreadable(source, error) from error
-        return stream_info(source, container, video, first)
+        info = stream_info(source, container, video, first)
+    return info if stills is None else numbered_info(source, stills, info)
 
 
 def chapters(container: InputContainer) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import SeqpipeError, SourceError, UnreadableSourceError
 from ..source.source import Source
+from ..source.stills import is_animated_webp
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -180,12 +181,12 @@ def recognize(source: Source) -> Recognized | None:
     """Return what a source that cannot be decoded is; None if it is not recognized."""
     head = _head(source, _HEAD)
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        animated = head[12:16] == b"VP8X" and len(head) > 20 and bool(head[20] & 2)
-        return Recognized(
-            f"this is {'an animated WebP' if animated else 'a WebP picture'}, which the FFmpeg of PyAV does not decode",
-            "Convert it with Pillow: Image.open(path).save('clip.png', save_all=True) writes an APNG, which can be "
-            "opened",
-        )
+        if is_animated_webp(head):
+            return Recognized(
+                "this is an animated WebP, which is read from a file whose name ends in .webp, or from its bytes",
+                "Rename it, and open it by seqpipe.open or seqpipe.videos",
+            )
+        return Recognized("this is a damaged WebP image", "Fetch it again")
     if head[4:8] == b"ftyp" and _declares_encryption(source):
         return Recognized(f"the video is encrypted ({COMMON_ENCRYPTION})", _DECRYPT)
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1024]
@@ -218,7 +219,7 @@ _TEXTS: Final = (
         re.compile(rb"<(?:\w+:)?MPD[\s>]"),
         Recognized(
             "this is a DASH manifest (MPD), which lists the files of a video",
-            "Open one of the files that it lists, or join them: ffmpeg -i FILE.mpd -c copy clip.mp4",
+            "Pass its path, which ends in .mpd, next to the files that it lists",
         ),
     ),
     (

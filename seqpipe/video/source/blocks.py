@@ -9,8 +9,8 @@ from collections.abc import Sequence as Seq
 from itertools import pairwise
 from typing import BinaryIO, cast
 
+from .base import Read, Source, Stamp
 from .remote import merge_ranges
-from .source import Read, Source, Stamp
 
 __all__ = ["Blocks", "CountedSource"]
 
@@ -23,7 +23,7 @@ class _WrappedSource(Source):
     def __init__(self, source: Source) -> None:
         self.wrapped = source
         self.name, self.slow, self.path = source.name, source.slow, source.path
-        self.stream, self.gap = source.stream, source.gap
+        self.stream, self.gap, self.stills = source.stream, source.gap, source.stills
 
     def stamp(self) -> Stamp | None:
         return self.wrapped.stamp()

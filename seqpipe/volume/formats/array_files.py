@@ -391,9 +391,9 @@ def open_torch(source: Source, start: Start, key: str | None = None) -> IndexedV
             found = torch.load(file, map_location="cpu", weights_only=True, mmap=source.path is not None)
             tensors = found if isinstance(found, dict) else {"data": found}
             kept.update(
-                (str(name), _array_of_tensor(one))
-                for name, one in tensors.items()
-                if isinstance(one, torch.Tensor)
+                (str(name), _array_of_tensor(tensor))
+                for name, tensor in tensors.items()
+                if isinstance(tensor, torch.Tensor)
             )
         return kept
 

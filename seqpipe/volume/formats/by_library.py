@@ -57,7 +57,9 @@ def _minc(source: Source, opened: Callable[[], AbstractContextManager[Any]], kin
             dimensions, shape, affine = minc._dim_names, minc.get_data_shape(), minc.get_affine()
             stored = np.dtype(minc.get_data_dtype())
         space = iter("DHW"[3 - sum(name.endswith("space") for name in dimensions) :])
-        letters = "".join(next(space) if one.endswith("space") else _MINC_AXES[one] for one in dimensions)
+        letters = "".join(
+            next(space) if dimension.endswith("space") else _MINC_AXES[dimension] for dimension in dimensions
+        )
     dtype = stored if stored.kind == "f" else np.dtype(np.float32)
     info = info_of_array(source.name, "minc", shape, dtype, letters, affine, "minc")
     return IndexedVolume(info, letters, window, (source,))

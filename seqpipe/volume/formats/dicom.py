@@ -70,7 +70,7 @@ def open_series(origins: Iterable[Any], name: str, series: str | None = None) ->
             source.close()
         endings.add(_ending(source.name))
         by_series.setdefault(str(header.get("SeriesInstanceUID", "")), []).append((source, header))
-    lost = [one for one in lost if one.belongs(endings)]
+    lost = [file for file in lost if file.belongs(endings)]
     if lost:
         raise _incomplete(lost, name)
     if series is not None and series in by_series:
@@ -109,7 +109,7 @@ def _ending(name: str) -> str:
 
 
 def _incomplete(lost: Seq[_Lost], name: str) -> UnreadableSourceError:
-    listed = "; ".join(f"{PurePath(one.name).name} ({one.reason})" for one in lost[:_NAMED])
+    listed = "; ".join(f"{PurePath(file.name).name} ({file.reason})" for file in lost[:_NAMED])
     more = f"; and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
     return UnreadableSourceError(
         f"{len(lost)} of the DICOM files cannot be read: {listed}{more}",
@@ -133,10 +133,12 @@ class DicomVolume:
     def __init__(self, sources: Seq[Source], headers: Seq[Any], name: str) -> None:
         self._sources = {source.name: source for source in sources}
         slices = [
-            one for source, header in zip(sources, headers, strict=True) for one in slices_of(source, header)
+            part
+            for source, header in zip(sources, headers, strict=True)
+            for part in slices_of(source, header)
         ]
         self._layers = arranged(slices, name)
-        scales = {(one.scale, one.table) for one in slices}
+        scales = {(dicom_slice.scale, dicom_slice.table) for dicom_slice in slices}
         self._scaled = len(scales) > 1
         kind = np.dtype(np.float32) if self._scaled else _pixel_type(sources, headers, name)
         self.info = _info(self._layers, headers, name, kind, scales)
@@ -148,18 +150,24 @@ class DicomVolume:
         voxels = np.empty((len(chosen), *box.shape, self.info.channels), dtype=self.info.dtype)
         planes_by_file: dict[str, list[tuple[DicomSlice, AnyArray]]] = {}
         for volume, target in zip(wanted, voxels, strict=True):
-            for one, plane in zip(volume, target, strict=True):
-                planes_by_file.setdefault(one.name, []).append((one, plane))
+            for dicom_slice, plane in zip(volume, target, strict=True):
+                planes_by_file.setdefault(dicom_slice.name, []).append((dicom_slice, plane))
         _, rows, columns = box.slices
         for file, parts in planes_by_file.items():
-            frames = frames_of(self._sources[file], [one.frame for one, _ in parts], table=parts[0][0].table)
-            for (one, plane), pixels in zip(parts, frames, strict=True):
-                top, left, height, width = one.tile or (0, 0, one.rows, one.columns)
+            frames = frames_of(
+                self._sources[file], [dicom_slice.frame for dicom_slice, _ in parts], table=parts[0][0].table
+            )
+            for (dicom_slice, plane), pixels in zip(parts, frames, strict=True):
+                top, left, height, width = dicom_slice.tile or (0, 0, dicom_slice.rows, dicom_slice.columns)
                 if pixels.size != height * width * self.info.channels:
                     raise damaged(file, f"{pixels.shape} pixels are not {height}×{width}")
                 whole = pixels.reshape(height, width, -1)
-                cut = whole[top : top + one.rows, left : left + one.columns][rows, columns]
-                plane[:] = cut.astype(np.float64) * one.scale[0] + one.scale[1] if self._scaled else cut
+                cut = whole[top : top + dicom_slice.rows, left : left + dicom_slice.columns][rows, columns]
+                plane[:] = (
+                    cut.astype(np.float64) * dicom_slice.scale[0] + dicom_slice.scale[1]
+                    if self._scaled
+                    else cut
+                )
         return voxels if self.info.layout == "FDHWC" else voxels[0]
 
     @property

@@ -18,19 +18,21 @@ from .dicom_series import DicomSlice
 __all__ = ["number", "slices_of"]
 
 _COUNT_OF_TILES: Final = (0x0019, 0x100A)
+_DIMENSIONS_OF_PLACE: Final = (0x00200032, 0x00209056, 0x00209057)
+"""Tags of the position, the stack, and the number in the stack of a frame."""
 
 
 def slices_of(source: Source, header: Any) -> Iterator[DicomSlice]:
     """Yield the slices of one file."""
     tiled = "MOSAIC" in [str(word).upper() for word in np.atleast_1d(header.get("ImageType") or [])]
     offsets = _dose_offsets(header)
-    for frame, one in enumerate(_frames(source, header)):
+    for frame, frame_slice in enumerate(_frames(source, header)):
         if tiled:
-            yield from _tiles(source, one)
-        elif offsets is not None and one.position is not None and one.orientation is not None:
-            yield replace(one, position=_dose_place(one, offsets, frame))
+            yield from _tiles(source, frame_slice)
+        elif offsets is not None and frame_slice.position is not None and frame_slice.orientation is not None:
+            yield replace(frame_slice, position=_dose_place(frame_slice, offsets, frame))
         else:
-            yield one
+            yield frame_slice
 
 
 def _frames(source: Source, header: Any) -> Iterator[DicomSlice]:
@@ -73,6 +75,8 @@ def _frames(source: Source, header: Any) -> Iterator[DicomSlice]:
                 int(number(header, "AcquisitionNumber") or 0),
             ),
             contrast=_contrast(groups),
+            phase=_phase(groups),
+            dimension=_dimension(own, header),
         )
 
 
@@ -90,6 +94,25 @@ def _contrast(groups: Seq[Any]) -> tuple[float, ...]:
     return (time, number(diffusion, "DiffusionBValue") or 0.0, *direction)
 
 
+def _phase(groups: Seq[Any]) -> tuple[float, ...]:
+    """Return the trigger time and the reference time in ms; zeros where there are none."""
+    trigger = _first(groups[:-1], "CardiacSynchronizationSequence", ("NominalCardiacTriggerDelayTime",))
+    delay = number(trigger, "NominalCardiacTriggerDelayTime") or number(groups[-1], "TriggerTime")
+    return (delay or 0.0, number(groups[-1], "FrameReferenceTime") or 0.0)
+
+
+def _dimension(own: Any, header: Any) -> tuple[float, ...]:
+    """Return the dimension indices of a frame, without those of its place."""
+    content = _first([own], "FrameContentSequence", ("DimensionIndexValues",))
+    pointers = [item.get("DimensionIndexPointer") for item in header.get("DimensionIndexSequence") or []]
+    if content is None or not pointers:
+        return ()
+    values = np.atleast_1d(content.DimensionIndexValues).tolist()
+    return tuple(
+        value for value, tag in zip(values, pointers, strict=False) if tag not in _DIMENSIONS_OF_PLACE
+    )
+
+
 def _dose_offsets(header: Any) -> tuple[float, ...] | None:
     """Return the position of each frame of a dose; None where the header has none, or not one for each frame."""
     offsets = header.get("GridFrameOffsetVector")
@@ -97,45 +120,47 @@ def _dose_offsets(header: Any) -> tuple[float, ...] | None:
     return values if values and len(values) == int(header.get("NumberOfFrames", 1) or 1) else None
 
 
-def _dose_place(one: DicomSlice, offsets: Seq[float], frame: int) -> tuple[float, ...]:
+def _dose_place(dicom_slice: DicomSlice, offsets: Seq[float], frame: int) -> tuple[float, ...]:
     """Return the position of a frame of a dose; see DICOM PS3.3, C.8.8.3.2.
 
     Offsets are distances along the normal if the first of them is 0, else z coordinates.
     """
-    first = np.array(one.position, dtype=np.float64)
+    first = np.array(dicom_slice.position, dtype=np.float64)
     if offsets[0] != 0:
         return float(first[0]), float(first[1]), offsets[frame]
-    normal = np.cross((one.orientation or ())[:3], (one.orientation or ())[3:])
+    normal = np.cross((dicom_slice.orientation or ())[:3], (dicom_slice.orientation or ())[3:])
     return tuple((first + offsets[frame] * normal).tolist())
 
 
-def _tiles(source: Source, one: DicomSlice) -> Iterator[DicomSlice]:
+def _tiles(source: Source, mosaic: DicomSlice) -> Iterator[DicomSlice]:
     """Yield the slices of a mosaic of Siemens: a square of tiles, the picture's position being that of its corner.
 
     The position of the first slice is that of the mosaic's center, less half of a tile, as in nibabel.
     """
     count, direction = _siemens(source)
     side = math.ceil(math.sqrt(count))
-    if count < 1 or one.rows % side or one.columns % side:
-        raise damaged(source.name, f"a mosaic of {count} slices does not fit {one.rows}×{one.columns} pixels")
-    rows, columns = one.rows // side, one.columns // side
+    if count < 1 or mosaic.rows % side or mosaic.columns % side:
+        raise damaged(
+            source.name, f"a mosaic of {count} slices does not fit {mosaic.rows}×{mosaic.columns} pixels"
+        )
+    rows, columns = mosaic.rows // side, mosaic.columns // side
     first, step = None, np.zeros(3)
-    if one.position is not None and one.orientation is not None and one.spacing is not None:
-        row, column = np.array(one.orientation[:3]), np.array(one.orientation[3:])
-        first = np.array(one.position) + column * one.spacing[0] * (one.rows - rows) / 2
-        first = first + row * one.spacing[1] * (one.columns - columns) / 2
+    if mosaic.position is not None and mosaic.orientation is not None and mosaic.spacing is not None:
+        row, column = np.array(mosaic.orientation[:3]), np.array(mosaic.orientation[3:])
+        first = np.array(mosaic.position) + column * mosaic.spacing[0] * (mosaic.rows - rows) / 2
+        first = first + row * mosaic.spacing[1] * (mosaic.columns - columns) / 2
         normal = np.cross(row, column)
         reverse = direction is not None and np.dot(direction, normal) < 0
-        step = normal * (one.thickness or 1.0) * (-1 if reverse else 1)
+        step = normal * (mosaic.thickness or 1.0) * (-1 if reverse else 1)
     for tile in range(count):
         yield replace(
-            one,
+            mosaic,
             rows=rows,
             columns=columns,
-            tile=(tile // side * rows, tile % side * columns, one.rows, one.columns),
+            tile=(tile // side * rows, tile % side * columns, mosaic.rows, mosaic.columns),
             position=None if first is None else tuple((first + tile * step).tolist()),
             number=tile,
-            group=(*one.group, one.number),
+            group=(*mosaic.group, mosaic.number),
         )
 
 

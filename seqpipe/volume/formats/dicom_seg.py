@@ -119,7 +119,10 @@ def segmentation_of(source: Source) -> Segmentation:
     kind = str(header.get("SegmentationType", "BINARY"))
     with readable(source.name):
         kind = "LABELMAP" if str(header.SOPClassUID) == _CLASSES[1] else kind
-        names = {int(one.SegmentNumber): str(one.get("SegmentLabel", "")) for one in header.SegmentSequence}
+        names = {
+            int(segment.SegmentNumber): str(segment.get("SegmentLabel", ""))
+            for segment in header.SegmentSequence
+        }
         slices = list(slices_of(source, header))
         numbers = [0] * len(slices)
         if kind != "LABELMAP":
@@ -141,8 +144,8 @@ def segmentation_of(source: Source) -> Segmentation:
 
 
 def _segment(group: Any, shared: Any, source: Source) -> int:
-    for one in (group, *shared):
-        found = one.get("SegmentIdentificationSequence")
+    for item in (group, *shared):
+        found = item.get("SegmentIdentificationSequence")
         if found:
             return int(found[0].ReferencedSegmentNumber)
     raise UnreadableSourceError("a frame does not name its segment", source=source.name)
@@ -151,18 +154,21 @@ def _segment(group: Any, shared: Any, source: Source) -> int:
 def _grid(slices: Seq[DicomSlice], source: str) -> tuple[list[int], int, FloatArray]:
     """Return the slice of each frame, the number of slices, and the affine of the volume that frames are planes of."""
     first = slices[0]
-    if any(one.position is None or one.orientation is None or one.spacing is None for one in slices):
+    if any(
+        dicom_slice.position is None or dicom_slice.orientation is None or dicom_slice.spacing is None
+        for dicom_slice in slices
+    ):
         raise UnreadableSourceError(
             "frames of this segmentation have no position",
             source=source,
             advice="It is of an image without one",
         )
     orientation = np.array(first.orientation, dtype=np.float64)
-    if any(np.abs(np.array(one.orientation) - orientation).max() > 1e-4 for one in slices):
+    if any(np.abs(np.array(dicom_slice.orientation) - orientation).max() > 1e-4 for dicom_slice in slices):
         raise UnreadableSourceError("frames of this segmentation have different orientations", source=source)
     row, column = orientation[:3], orientation[3:]
     normal = np.cross(row, column)
-    positions = np.array([one.position for one in slices], dtype=np.float64)
+    positions = np.array([dicom_slice.position for dicom_slice in slices], dtype=np.float64)
     along = positions @ normal
     steps = np.diff(np.unique(np.round(along, 4)))
     step = first.thickness or (float(steps.min()) if len(steps) else 1.0)
@@ -198,7 +204,7 @@ def open_segmentation(source: Source, key: str | None = None) -> IndexedVolume:
         letters, shape, dtype = "DHWC", [*found.grid, len(numbers)], np.dtype(np.float32)
 
     def window(cut: tuple[slice, ...]) -> AnyArray:
-        box = Box(*((one.start, one.stop) for one in cut[:3]))
+        box = Box(*((span.start, span.stop) for span in cut[:3]))
         if found.kind == "FRACTIONAL":
             return np.stack([found.read(number, box) for number in numbers], axis=-1)
         labels = np.zeros(box.shape, dtype)

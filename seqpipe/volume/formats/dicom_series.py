@@ -47,6 +47,8 @@ class DicomSlice:
         number: InstanceNumber, or the index of the frame.
         group: distinguishes slices at one position: temporal position, acquisition.
         contrast: likewise, after these: echo time in ms, b-value in s/mm², and the direction of its gradient.
+        phase: likewise: trigger time and reference time in ms.
+        dimension: likewise: the file's own dimension indices, without those of the place.
         table: whether a modality table, in place of slope and intercept, gives the values.
         tile: for a slice of a mosaic, its first row and column, and the rows and columns of the whole picture.
     """
@@ -63,6 +65,8 @@ class DicomSlice:
     number: int
     group: tuple[int, ...] = ()
     contrast: tuple[float, ...] = ()
+    phase: tuple[float, ...] = ()
+    dimension: tuple[float, ...] = ()
     table: bool = False
     tile: tuple[int, int, int, int] | None = None
 
@@ -184,8 +188,8 @@ def _without_places(slices: Seq[DicomSlice], notes: Seq[str]) -> Layers:
 
 def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
     orientations: list[tuple[FloatArray, int]] = []
-    for one in slices:
-        own = _directions(one, source)
+    for dicom_slice in slices:
+        own = _directions(dicom_slice, source)
         for number, (direction, count) in enumerate(orientations):
             if np.abs(direction - own).max() <= _SAME_DIRECTION:
                 orientations[number] = direction, count + 1
@@ -210,14 +214,14 @@ def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
     return orientations[0][0]
 
 
-def _directions(one: DicomSlice, source: str) -> FloatArray:
+def _directions(dicom_slice: DicomSlice, source: str) -> FloatArray:
     """Return the directions of rows and of columns: six numbers, two perpendicular unit vectors."""
-    orientation = np.array(one.orientation, dtype=np.float64)
+    orientation = np.array(dicom_slice.orientation, dtype=np.float64)
     vectors = orientation.reshape(2, 3)
     lengths = np.linalg.norm(vectors, axis=1)
     if not (abs(np.dot(*vectors)) <= 1e-3 and np.abs(lengths - 1).max() <= 1e-2):  # NaN is refused, too
         raise _refused(
-            f"ImageOrientationPatient of {one.label} is {orientation.tolist()}",
+            f"ImageOrientationPatient of {dicom_slice.label} is {orientation.tolist()}",
             source,
             "Two perpendicular directions of length 1 are needed: correct the file, or leave it out",
         )
@@ -229,11 +233,11 @@ def _volumes(
 ) -> tuple[tuple[DicomSlice, ...], ...]:
     """Group slices into volumes: one, or several if every position occurs equally often."""
     by_position: list[list[DicomSlice]] = []
-    for one in ordered:
-        if by_position and abs(along[id(one)] - along[id(by_position[-1][0])]) < _SAME_POSITION_MM:
-            by_position[-1].append(one)
+    for dicom_slice in ordered:
+        if by_position and abs(along[id(dicom_slice)] - along[id(by_position[-1][0])]) < _SAME_POSITION_MM:
+            by_position[-1].append(dicom_slice)
         else:
-            by_position.append([one])
+            by_position.append([dicom_slice])
     counts = {len(at_position) for at_position in by_position}
     if counts == {1}:
         return (tuple(ordered),)
@@ -241,6 +245,8 @@ def _volumes(
         lambda s: s.group,
         lambda s: (*s.group, *s.contrast),
         lambda s: s.contrast,
+        lambda s: s.phase,
+        lambda s: s.dimension,
     )
     for key in keys:
         columns = [sorted(at_position, key=key) for at_position in by_position]
@@ -320,9 +326,9 @@ def _in_line(
 
 def _same_places(volumes: Seq[Seq[DicomSlice]], pixel: float, source: str) -> None:
     """Check that the volumes of a series lie at the same positions."""
-    first = np.array([one.position for one in volumes[0]], dtype=np.float64)
+    first = np.array([dicom_slice.position for dicom_slice in volumes[0]], dtype=np.float64)
     for volume in volumes[1:]:
-        apart = np.linalg.norm(np.array([one.position for one in volume]) - first, axis=1)
+        apart = np.linalg.norm(np.array([dicom_slice.position for dicom_slice in volume]) - first, axis=1)
         if apart.max() > _NOTED_PIXELS * pixel + _SAME_POSITION_MM:
             label = volume[int(apart.argmax())].label
             raise _refused(

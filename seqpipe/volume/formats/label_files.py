@@ -75,7 +75,7 @@ class LabelFiles:
 
     def __str__(self) -> str:
         files = self.files.values() if isinstance(self.files, Mapping) else [self.files]
-        return " + ".join(str(one) for one in files)
+        return " + ".join(str(file) for file in files)
 
     def wanted(self) -> dict[str, int]:
         """Return the label of each structure; nothing if all are wanted."""

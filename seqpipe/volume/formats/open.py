@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,8 +77,9 @@ def open_volume(
     """Open a path, URL, bytes, file object, folder or list of files as a volume.
 
     Args:
-        origin: a file of a volume format; a folder with one DICOM series, a Zarr array or images; or a list of DICOM
-            files or images; or :class:`LabelFiles`. ``file.h5::/path`` stands for the file and the key.
+        origin: a file of a volume format; a folder with one DICOM series, at any depth, a Zarr array or images; a
+            DICOMDIR; or a list of DICOM files or images; or :class:`LabelFiles`. ``file.h5::/path`` stands for the file
+            and the key, ``folder::UID`` for the folder and the series.
         series: for DICOM, the SeriesInstanceUID where there are several.
         key: for NPZ, HDF5, VTI, files of torch and Zarr, the name of the array; for ZIP archives, that of the file.
     """
@@ -91,6 +93,8 @@ def open_volume(
     folder = _folder(origin)
     if folder is not None:
         return open_folder(folder, series=series, key=key)
+    if _is_dicom_directory(origin):
+        return _open_tree(os.fspath(origin), series or key)
     return _open_file(open_source(_headed(origin) or origin), series, key)
 
 
@@ -258,16 +262,41 @@ def open_folder(folder: str, *, series: str | None = None, key: str | None = Non
 
         return open_images(images, folder)
     # by content: DICOM files often have no file name extension
-    if series is not None or any(_is_dicom(name) for name in files[:_MOST_PROBED]):
+    if any(_is_dicom(name) for name in files[:_MOST_PROBED]):
         from .dicom import open_series
 
-        return open_series(files, folder, series)
+        return open_series(files, folder, series or key)
+    if series is not None or key is not None or _holds_dicom(folder):
+        return _open_tree(folder, series or key)
     raise UnreadableSourceError(
         "the folder does not contain a volume" if files else "the folder does not contain files",
         source=folder,
-        allowed="a DICOM series, a Zarr array, or images of equal size",
+        allowed="a DICOM series, also in subfolders, a Zarr array, or images of equal size",
         advice="Pass a file, or pass the folder to seqpipe.videos or seqpipe.volumes",
     )
+
+
+def _holds_dicom(folder: str) -> bool:
+    """Return whether the first files below a folder are DICOM."""
+    below = (f"{at}/{name}" for at, _, names in os.walk(folder) for name in sorted(names) if name[0] != ".")
+    return any(_is_dicom(name) for name in islice(below, _MOST_PROBED))
+
+
+def _is_dicom_directory(origin: Any) -> bool:
+    """Return whether an origin is the path of a DICOMDIR."""
+    if not isinstance(origin, (str, os.PathLike)) or not str(origin).upper().endswith("DICOMDIR"):
+        return False
+    from .dicom_tree import is_directory
+
+    return is_directory(str(origin))
+
+
+def _open_tree(root: str, series: str | None) -> VolumeSource:
+    """Open the series of a DICOM tree."""
+    from .dicom import open_series
+    from .dicom_tree import files_of_tree
+
+    return open_series(files_of_tree(root), root, series)
 
 
 def open_files(origins: Seq[Any], *, series: str | None = None) -> VolumeSource:

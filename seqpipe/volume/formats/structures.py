@@ -15,9 +15,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from ...array import FloatArray
+from ...array import FloatArray, scaled_values
 from ...errors import ParameterError, UnreadableSourceError
-from ...sequence import scaled_values
 from ..info import VolumeInfo
 from ..regrid import grid_of, resampled_window
 from ..source import AnyArray, Box, Source, VolumeSource, open_source
@@ -62,14 +61,14 @@ def _of_dicom(labels: LabelFiles, source: Source, like: VolumeInfo | None) -> St
                 allowed="like=…, the series that they were drawn on",
             )
         contours = _contours_of(source)
-        wanted = labels.wanted() or {one.name: 0 for one in contours.values()}
+        wanted = labels.wanted() or {structure.name: 0 for structure in contours.values()}
         skip = labels.outside == "skip"
         return Structures(
             like,
             {
-                one.name: partial(_read_contours, one, like, source.name, skip)
-                for one in contours.values()
-                if one.name in wanted and one.polygons
+                structure.name: partial(_read_contours, structure, like, source.name, skip)
+                for structure in contours.values()
+                if structure.name in wanted and structure.polygons
             },
             {},
             (source,),
@@ -153,7 +152,7 @@ class Structures:
         )
 
         def window(cut: tuple[slice, ...]) -> AnyArray:
-            box = Box(*((one.start, one.stop) for one in cut[:3]))
+            box = Box(*((span.start, span.stop) for span in cut[:3]))
             if channels:
                 return np.stack([read(box) for read in self.reads.values()], axis=-1)
             return self._merged(box, kind, overlap, source)
@@ -166,7 +165,7 @@ class Structures:
             mask = read(box)
             taken = labels[mask]
             if overlap == "raise" and taken.any():
-                names = {number: one for one, number in self.numbers.items()}
+                names = {number: name for name, number in self.numbers.items()}
                 raise overlapping(
                     source, names, int(taken[taken > 0][0]), self.numbers[name], int((taken > 0).sum())
                 )
@@ -307,8 +306,8 @@ def _contours_of(source: Source) -> dict[int, _Contours]:
     """
     dataset = dataset_of(source)
     names = {
-        int(one.ROINumber): str(one.get("ROIName", ""))
-        for one in dataset.get("StructureSetROISequence") or []
+        int(item.ROINumber): str(item.get("ROIName", ""))
+        for item in dataset.get("StructureSetROISequence") or []
     }
     polygons: dict[int, list[FloatArray]] = {number: [] for number in names}
     for roi in dataset.get("ROIContourSequence") or []:

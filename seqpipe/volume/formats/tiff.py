@@ -153,7 +153,9 @@ def _only_series(file: Any, name: str) -> Any:
     found = list(file.series)
     if len(found) == 1:
         return found[0]
-    listed = ", ".join(dict.fromkeys(f"{'×'.join(map(str, one.shape))} {one.dtype}" for one in found[:8]))
+    listed = ", ".join(
+        dict.fromkeys(f"{'×'.join(map(str, series.shape))} {series.dtype}" for series in found[:8])
+    )
     raise UnreadableSourceError(
         f"the pages differ: {listed}" if found else "this TIFF file has no pages",
         source=name,
@@ -280,7 +282,9 @@ def _ome_sizes(
     text: str, down: float | None, across: float | None, by_tag: float | None
 ) -> tuple[tuple[float, float, float], float | None, list[str]]:
     """Return the sizes that OME's description states; those in the plane by the tags where it states none."""
-    pixels = next((one for one in ElementTree.fromstring(text).iter() if one.tag.endswith("Pixels")), None)
+    pixels = next(
+        (element for element in ElementTree.fromstring(text).iter() if element.tag.endswith("Pixels")), None
+    )
     facts: Mapping[str, str] = {} if pixels is None else pixels.attrib
     sizes, notes = [], []
     for axis, tag in (("Z", None), ("Y", down), ("X", across)):

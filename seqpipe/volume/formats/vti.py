@@ -215,10 +215,10 @@ def _chosen(pieces: list[ElementTree.Element], key: str | None, source: str) -> 
     """Return the name of the array to read, and whether it belongs to cells."""
     groups = [(kind, pieces[0].find(kind)) for kind in ("PointData", "CellData")]
     every = [
-        (one.get("Name", ""), kind == "CellData", group.get("Scalars"))
+        (element.get("Name", ""), kind == "CellData", group.get("Scalars"))
         for kind, group in groups
         if group is not None
-        for one in group.iter("DataArray")
+        for element in group.iter("DataArray")
     ]
     if key is not None:
         every = [one for one in every if one[0] == key]
@@ -231,7 +231,7 @@ def _chosen(pieces: list[ElementTree.Element], key: str | None, source: str) -> 
 
 
 def _array_of(piece: ElementTree.Element, name: str, source: str) -> ElementTree.Element:
-    for one in piece.iter("DataArray"):
-        if one.get("Name", "") == name:
-            return one
+    for element in piece.iter("DataArray"):
+        if element.get("Name", "") == name:
+            return element
     raise UnreadableSourceError(f"a piece has no array {name!r}", source=source)

@@ -103,7 +103,7 @@ def to_regions(labels: Sequence, regions: Mapping[str, Seq[int]]) -> Sequence:
         ParameterError: the labels are not integers of one channel.
     """
     data, _ = _checked(labels, ())
-    channels = [np.isin(data, tuple(one)) for one in regions.values()]
+    channels = [np.isin(data, tuple(classes)) for classes in regions.values()]
     return replace(labels, data=np.stack(channels, axis=-1).astype(np.uint8))
 
 
@@ -118,7 +118,7 @@ def to_labels(regions: Sequence, labels: Iterable[int], *, least: float = 0.5) -
     Raises:
         ParameterError: there is not one label for each channel.
     """
-    data, numbers = to_numpy(regions.data), [int(one) for one in labels]
+    data, numbers = to_numpy(regions.data), [int(label) for label in labels]
     if regions.layout != "DHWC" or data.shape[-1] != len(numbers):
         raise ParameterError(
             f"there are {len(numbers)} labels for {data.shape} {regions.layout}",
@@ -159,8 +159,8 @@ def _checked(labels: Sequence, classes: Iterable[int] | None) -> tuple[AnyArray,
             allowed="integers, DHWC of one channel",
         )
     plain = data.reshape(data.shape[:3]).copy()
-    numbers = [int(one) for one in (np.unique(plain) if classes is None else classes)]
-    return plain, [one for one in numbers if one or classes is not None]
+    numbers = [int(number) for number in (np.unique(plain) if classes is None else classes)]
+    return plain, [number for number in numbers if number or classes is not None]
 
 
 def _like(labels: Sequence, data: AnyArray) -> Sequence:

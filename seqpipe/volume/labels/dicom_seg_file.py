@@ -107,21 +107,23 @@ def _slices(pydicom: Any, folder: str) -> list[Any]:
     names = natural_order(path.name for path in Path(folder).iterdir() if path.is_file())
     found = [pydicom.dcmread(Path(folder, name), force=True) for name in names if not name.startswith(".")]
     found = [
-        one for one in found if "ImagePositionPatient" in one and int(one.get("NumberOfFrames", 1) or 1) == 1
+        dataset
+        for dataset in found
+        if "ImagePositionPatient" in dataset and int(dataset.get("NumberOfFrames", 1) or 1) == 1
     ]
     if not found:
         raise UnreadableSourceError(
             "there is no slice with a position", source=folder, allowed="a series with a file a slice"
         )
     normal = np.cross(found[0].ImageOrientationPatient[:3], found[0].ImageOrientationPatient[3:])
-    for one in found:
+    for dataset in found:
         for keyword in _OF_STUDY:
-            if keyword not in one:
-                setattr(one, keyword, "")
+            if keyword not in dataset:
+                setattr(dataset, keyword, "")
         for keyword in ("StudyInstanceUID", "FrameOfReferenceUID"):
-            if not one.get(keyword):
-                setattr(one, keyword, found[0].get(keyword) or pydicom.uid.generate_uid())
-    return sorted(found, key=lambda one: float(np.dot(normal, one.ImagePositionPatient)))
+            if not dataset.get(keyword):
+                setattr(dataset, keyword, found[0].get(keyword) or pydicom.uid.generate_uid())
+    return sorted(found, key=lambda dataset: float(np.dot(normal, dataset.ImagePositionPatient)))
 
 
 _OF_STUDY = (

@@ -80,25 +80,29 @@ def measure(
         BackendError: SciPy is not installed.
     """
     found, known = _labels(prediction), _labels(truth)
-    one, other = to_numpy(found.data), to_numpy(known.data)
+    predicted, expected = to_numpy(found.data), to_numpy(known.data)
     apart = found.affine is not None and known.affine is not None
-    if one.shape != other.shape or (apart and not grids_agree(found.affine, known.affine, one.shape[:3])):
+    if predicted.shape != expected.shape or (
+        apart and not grids_agree(found.affine, known.affine, predicted.shape[:3])
+    ):
         raise ParameterError(
-            f"the prediction {one.shape} and the truth {other.shape} are on different grids",
+            f"the prediction {predicted.shape} and the truth {expected.shape} are on different grids",
             source=case or known.source,
             allowed="one grid",
             advice="Resample the prediction: seqpipe.volume.resample(prediction, like=truth, interp='vote')",
         )
-    one, other = one[..., 0].copy(), other[..., 0].copy()
+    predicted, expected = predicted[..., 0].copy(), expected[..., 0].copy()
     if ignore is not None:
-        one[other == ignore] = 0
-        other[other == ignore] = 0
+        predicted[expected == ignore] = 0
+        expected[expected == ignore] = 0
     numbers = (
-        sorted({*np.unique(one).tolist(), *np.unique(other).tolist()} - {0}) if classes is None else classes
+        sorted({*np.unique(predicted).tolist(), *np.unique(expected).tolist()} - {0})
+        if classes is None
+        else classes
     )
     spacing = known.spacing_mm or (1.0, 1.0, 1.0)
     name = case or known.source
-    return [_of_class(name, int(n), one == n, other == n, spacing, tolerance_mm) for n in numbers]
+    return [_of_class(name, int(n), predicted == n, expected == n, spacing, tolerance_mm) for n in numbers]
 
 
 def write_table(rows: Iterable[LabelMeasures], path: str | os.PathLike[str]) -> None:
@@ -108,7 +112,7 @@ def write_table(rows: Iterable[LabelMeasures], path: str | os.PathLike[str]) -> 
         OutputError: the file cannot be written.
     """
     listed, text = list(rows), io.StringIO(newline="")
-    writer = csv.DictWriter(text, [one.name for one in fields(LabelMeasures)])
+    writer = csv.DictWriter(text, [column.name for column in fields(LabelMeasures)])
     writer.writeheader()
     for row in listed:
         writer.writerow({name: _text(value) for name, value in asdict(row).items()})
@@ -116,7 +120,7 @@ def write_table(rows: Iterable[LabelMeasures], path: str | os.PathLike[str]) -> 
         of_class = [asdict(row) for row in listed if row.label == label]
         numbers = [name for name in of_class[0] if name not in ("case", "label")]
         values = {name: np.array([row[name] for row in of_class]) for name in numbers}
-        means = {name: _mean(one) for name, one in values.items()}
+        means = {name: _mean(numbers) for name, numbers in values.items()}
         writer.writerow(
             {"case": "mean", "label": label, **{name: _text(value) for name, value in means.items()}}
         )
@@ -144,14 +148,22 @@ def _labels(volume: Any) -> Sequence:
 
 
 def _of_class(
-    case: str, label: int, one: AnyArray, other: AnyArray, spacing: tuple[float, ...], tolerance: float
+    case: str,
+    label: int,
+    predicted: AnyArray,
+    expected: AnyArray,
+    spacing: tuple[float, ...],
+    tolerance: float,
 ) -> LabelMeasures:
     ml = float(np.prod(spacing)) / 1000
-    both, total = np.count_nonzero(one & other), np.count_nonzero(one) + np.count_nonzero(other)
+    both, total = (
+        np.count_nonzero(predicted & expected),
+        np.count_nonzero(predicted) + np.count_nonzero(expected),
+    )
     dice = 2 * both / total if total else 1.0
     distances: list[Any] = [np.nan] * 4
-    if one.any() and other.any():
-        there, back = _surface_distances(one, other, spacing)
+    if predicted.any() and expected.any():
+        there, back = _surface_distances(predicted, expected, spacing)
         together = np.concatenate([there, back])
         distances = [
             together.max(),
@@ -164,8 +176,8 @@ def _of_class(
         case,
         label,
         float(dice),
-        float(np.count_nonzero(one) * ml),
-        float(np.count_nonzero(other) * ml),
+        float(np.count_nonzero(predicted) * ml),
+        float(np.count_nonzero(expected) * ml),
         hd,
         hd95,
         assd,
@@ -174,16 +186,16 @@ def _of_class(
 
 
 def _surface_distances(
-    one: AnyArray, other: AnyArray, spacing: tuple[float, ...]
+    predicted: AnyArray, expected: AnyArray, spacing: tuple[float, ...]
 ) -> tuple[AnyArray, AnyArray]:
     """Return the distance in mm of each voxel of one surface to the other, and back; in the box of both."""
     ndimage = import_optional("scipy.ndimage", "scipy")
     spans = []
     for axis in range(3):
-        hits = np.flatnonzero((one | other).any(axis=tuple(n for n in range(3) if n != axis)))
+        hits = np.flatnonzero((predicted | expected).any(axis=tuple(n for n in range(3) if n != axis)))
         spans.append(slice(hits[0], hits[-1] + 1))
     # the border of the box is outside of both
-    masks = [np.pad(mask[tuple(spans)], 1) for mask in (one, other)]
+    masks = [np.pad(mask[tuple(spans)], 1) for mask in (predicted, expected)]
     surfaces = [mask & ~ndimage.binary_erosion(mask) for mask in masks]
     fields_mm = [ndimage.distance_transform_edt(~surface, sampling=spacing) for surface in surfaces]
     return fields_mm[1][surfaces[0]], fields_mm[0][surfaces[1]]

@@ -13,13 +13,23 @@ from ...core.param import choice
 from ...errors import ParameterError
 from ..source import AnyArray
 
-__all__ = ["WEIGHTS", "PatchSums", "Weighting", "grid_starts", "starts_of", "window_weights"]
+__all__ = [
+    "NO_MARGINS",
+    "WEIGHTS",
+    "PatchSums",
+    "Weighting",
+    "grid_starts",
+    "starts_of",
+    "window_weights",
+    "without_margins",
+]
 
 Weighting: TypeAlias = Literal["constant", "gaussian", "hann"]
 
 WEIGHTS: Final = choice(
     "weights", "Weight of a voxel by its position in the patch", ("constant", "gaussian", "hann")
 )
+NO_MARGINS: Final = (0, 0, 0)
 _MIN_WEIGHT: Final = 1e-3
 _SIGMAS: Final = 8
 
@@ -38,23 +48,39 @@ def grid_starts(size: int, patch: int, overlap: float) -> IntArray:
     return starts
 
 
-def starts_of(grid: Seq[int], patch: Seq[int], overlaps: Seq[float]) -> IntArray:
-    """Return the first voxel of each patch that covers a volume, int64 ``(n, 3)``; below 0 where it is smaller."""
+def starts_of(
+    grid: Seq[int], patch: Seq[int], overlaps: Seq[float], margins: Seq[int] = NO_MARGINS
+) -> IntArray:
+    """Return the first voxel of each patch that covers a volume without its margin, int64 ``(n, 3)``.
+
+    It is below 0 in margins, and where the volume is smaller than a patch.
+    """
     axes = [
-        grid_starts(n, p, share) if n >= p else np.array([-((p - n) // 2)])
-        for n, p, share in zip(grid, patch, overlaps, strict=True)
+        grid_starts(n, p - 2 * m, share) - m if n >= p - 2 * m else np.array([-((p - n) // 2)])
+        for n, p, share, m in zip(grid, patch, overlaps, margins, strict=True)
     ]
     result: IntArray = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
     return result
 
 
-def window_weights(patch: Seq[int], weights: Weighting) -> AnyArray:
-    """Return the weight of each voxel of a patch, float32 ``DHW``, from 1e-3 to 1.
+def without_margins(output: Array, margins: Seq[int], kept: Seq[int]) -> Array:
+    """Return the output ``NDHWC`` for patches without their margins, if it has them."""
+    size = tuple(side + 2 * margin for side, margin in zip(kept, margins, strict=True))
+    if output.ndim != 5 or output.shape[1:4] != size:
+        return output
+    cut = (slice(m, m + side) for m, side in zip(margins, kept, strict=True))
+    inner: Array = output[(slice(None), *cut)]
+    return inner
+
+
+def window_weights(patch: Seq[int], weights: Weighting, margins: Seq[int] = NO_MARGINS) -> AnyArray:
+    """Return the weight of each voxel of a patch without its margins, float32 ``DHW``, from 1e-3 to 1.
 
     σ of ``"gaussian"`` is an eighth of the patch, as in nnU-Net and MONAI; ``"hann"`` is a squared sine.
     """
     axes = []
-    for size in patch:
+    for side, margin in zip(patch, margins, strict=True):
+        size = side - 2 * margin
         position = np.arange(size) + 0.5
         if weights == "gaussian":
             axes.append(np.exp(-0.5 * ((position - size / 2) / (size / _SIGMAS)) ** 2))
@@ -76,11 +102,15 @@ class PatchSums:
     Args:
         grid: slices, rows and columns of the volume.
         starts: first voxel of each patch.
-        weights: weight of each voxel of a patch, ``DHW``.
+        weights: weight of each voxel of a patch without its margins, ``DHW``.
+        margins: voxels on each side of a patch whose output is left out.
     """
 
-    def __init__(self, grid: Seq[int], starts: IntArray, weights: AnyArray) -> None:
-        self._grid, self._starts, self._weights = tuple(grid), starts, weights
+    def __init__(
+        self, grid: Seq[int], starts: IntArray, weights: AnyArray, margins: Seq[int] = NO_MARGINS
+    ) -> None:
+        self._grid, self._weights, self._margins = tuple(grid), weights, tuple(margins)
+        self._starts: IntArray = starts + np.array(margins)
         self._sum: Array | None = None
         self._total: Array | None = None
         self._added = np.zeros(len(starts), dtype=np.bool_)
@@ -95,12 +125,13 @@ class PatchSums:
 
         Args:
             numbers: numbers of the patches.
-            output: ``NDHWC``, of any number of channels.
+            output: ``NDHWC``, of any number of channels, with the margins of patches or without.
 
         Raises:
             ParameterError: the shape does not fit.
         """
         patch = self._weights.shape
+        output = without_margins(output, self._margins, patch)
         if output.ndim != 5 or output.shape[:4] != (len(numbers), *patch):
             raise ParameterError(
                 f"the output for {len(numbers)} patches has the shape {tuple(output.shape)}",

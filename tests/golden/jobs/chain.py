@@ -52,7 +52,6 @@ def _augmented(name: str, fuse: Any) -> Any:
 for _name in CHAINS:
     for _fuse in ("surface", "exact"):
         job(f"map/{_name}, {_fuse}")(_augmented(_name, _fuse))
-job("map/crop, flip, brightness, planes")(_augmented("crop, flip, brightness", "planes"))
 
 
 @job("map/single samples and different sizes")

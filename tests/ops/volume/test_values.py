@@ -8,9 +8,11 @@ from scipy import ndimage
 
 from seqpipe import ops
 from seqpipe.errors import ParameterError
-from seqpipe.ops.volume.base import generator, percentiles_by_sorting
+from seqpipe.ops.volume.base import generator
+from seqpipe.ops.volume.percentiles import percentile_lines
 from seqpipe.parts import Labels, Points
 from seqpipe.sequence import Sequence
+from tests.support.emulated import EmulatedDevice, missing_compiler
 
 
 def test_limits_thresholds_and_masks_are_their_formulas(volume, blocks):
@@ -157,14 +159,19 @@ def test_a_distorted_grid_has_its_borders_where_the_factors_put_them_and_does_no
         np.testing.assert_allclose(back, [7.3, 11.0, 20.0], atol=0.1)
 
 
+@pytest.mark.skipif(bool(missing_compiler()), reason=missing_compiler())
 @pytest.mark.parametrize("size", [1, 2, 7, 500])
-def test_percentiles_by_sorting_are_those_of_numpy(rng, size):
+def test_percentile_lines_of_the_kernel_are_those_of_numpy(rng, size):
     values, ends = (rng.normal(size=(size, 3, 2)) * 10).astype(np.float32)[:, ::2], (0, 1.5, 50, 99, 100)
+    results, device = (0, 1, 3, 4, 9), EmulatedDevice()
     for value in (0.0, np.nan, np.inf, -np.inf):
         values[0, 0, 0] = value
         judged = np.percentile(values[np.isfinite(values)], ends)
-        np.testing.assert_allclose(percentiles_by_sorting(values, ends), judged, rtol=1e-6)
-    assert np.isnan(percentiles_by_sorting(np.full((2, 3), np.nan, np.float32), ends)).all()
+        found = percentile_lines(values, ends, results, device)
+        np.testing.assert_allclose(found[:5], judged, rtol=1e-6)
+        np.testing.assert_allclose(found[5:], np.diff(results) / np.maximum(np.diff(judged), 1e-7), rtol=1e-5)
+    unknown = np.full((2, 3), np.nan, np.float32)
+    np.testing.assert_allclose(percentile_lines(unknown, ends, results, device)[:5], np.linspace(0, 1, 5))
 
 
 def test_principal_components_are_those_of_the_covariance(rng, affine):

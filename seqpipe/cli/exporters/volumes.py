@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ..array import IntArray
-from ..errors import OutputError, ParameterError, SeqpipeError, printable
-from ..sequence import Sequence
-from ..video.device import Device
-from ..volume.axes import AXES
-from ..volume.formats.write import content
-from ..volume.reader import VolumeReader
-from ..volume.slice_images import as_real, montage, slice_image, slice_size, window_of, windowed
-from ..writers.encoders import Encoder
-from ..writers.files import write_whole
-from ..writers.pattern import Pattern
-from .inputs import InputFile
-from .manifest import ManifestRow
-from .messages import say
-from .request import ARRAYS, ExportRequest, Options
-from .source_plan import SourcePlan
-from .work import ExportWork, SourceOutcome
+from ...array import IntArray
+from ...errors import OutputError, ParameterError, SeqpipeError, printable
+from ...sequence import Sequence
+from ...video.device import Device
+from ...volume.axes import AXES
+from ...volume.formats.write import content
+from ...volume.reader import VolumeReader
+from ...volume.slice_images import as_real, montage, slice_image, slice_size, window_of, windowed
+from ...writers.encoders import Encoder
+from ...writers.files import write_whole
+from ...writers.pattern import Pattern
+from ..inputs import InputFile
+from ..manifest import ManifestRow
+from ..messages import say
+from ..request import ARRAYS, ExportRequest, Options
+from ..source_plan import SourcePlan
+from ..work import ExportWork, SourceOutcome
 
 if TYPE_CHECKING:
-    from ..volume.info import VolumeInfo
-    from ..volume.source import AnyArray
+    from ...volume.info import VolumeInfo
+    from ...volume.source import AnyArray
 
 __all__ = ["VolumePlan", "export_volume", "plan_volume"]
 
@@ -53,6 +53,7 @@ class VolumePlan(SourcePlan):
     time_step_s: float | None = None
 
     def _values(self, file: int) -> dict[str, str | int]:
+        """Return the fields of the pattern, with the volume in place of the sequence."""
         values = super()._values(file)
         return {**values, "volume": values["sequence"], "sequence": 0}
 
@@ -121,6 +122,7 @@ def _check_time(info: VolumeInfo, options: Options) -> None:
 
 
 def _reoriented(reader: VolumeReader, options: Options) -> VolumeReader:
+    """Return a view of a volume whose slices lie along the chosen axis."""
     if options.format in ARRAYS or options.axis == "stored":
         return reader
     return reader.reorient(AXES[options.axis])
@@ -160,7 +162,7 @@ def export_volume(
     work: ExportWork,
     device: Device,  # noqa: ARG001  volumes are read on the CPU
 ) -> SourceOutcome:
-    """Export the files of one volume, which is held in memory; see :func:`seqpipe.cli.videos.export_source`."""
+    """Export the files of one volume, which is held in memory, as ``export_frames`` does those of videos."""
     assert isinstance(plan, VolumePlan)
     request, outcome = work.request, SourceOutcome()
     try:
@@ -212,7 +214,9 @@ def _window(
         return window_of(values, reader.info)
     spread = [volumes[int((n + 0.5) * len(volumes) / _LOOKED_AT)] for n in range(_LOOKED_AT)]
     step = max(1, _LOOKED_AT * values.size >> 20)
-    samples = [as_real(reader.sequence(times=one).data).ravel()[::step] for one in dict.fromkeys(spread)]
+    samples = [
+        as_real(reader.sequence(times=volume).data).ravel()[::step] for volume in dict.fromkeys(spread)
+    ]
     return window_of(np.concatenate(samples))
 
 
@@ -243,6 +247,7 @@ def _pictures(
 
 
 def _write(frame: Sequence, writer: Encoder, time_step_s: float | None, file: BinaryIO) -> None:
+    """Write a picture, or a volume as it is."""
     if writer.name in ARRAYS:
         step = time_step_s if frame.layout == "FDHWC" else None
         file.write(content(frame, f".{writer.name}", time_step_s=step))

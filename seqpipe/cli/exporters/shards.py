@@ -9,26 +9,26 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..core.interrupts import graceful
-from ..errors import DamagedSourceError, ParameterError, SeqpipeError
-from ..video.device import Device
-from ..video.engine.engine import available_cores
-from ..video.index.open import open_index
-from ..writers.job import WriteJob
-from ..writers.members import MemberEncoder, SampleFiles
-from ..writers.parallel import in_parallel
-from ..writers.run import SampleWriter
-from ..writers.store import open_store
-from .claims import internal_names
-from .indexing import attempted
-from .inputs import InputFile, split
-from .manifest import Manifest, ManifestRow
-from .messages import progress_bar
-from .record import OptionDigests, digest, source_key
-from .request import ExportRequest, Options
-from .source_plan import SourcePlan, check_collisions, make_plan
-from .videos import assembler_of, decoded
-from .work import ExportReport, ExportWork, SourceOutcome
+from ...core.interrupts import graceful
+from ...errors import DamagedSourceError, ParameterError, SeqpipeError
+from ...video.device import Device
+from ...video.engine.engine import available_cores
+from ...video.index.open import open_index
+from ...writers.job import WriteJob
+from ...writers.members import MemberEncoder, SampleFiles
+from ...writers.parallel import in_parallel
+from ...writers.run import SampleWriter
+from ...writers.store import open_store
+from ..claims import internal_names
+from ..indexing import attempted
+from ..inputs import InputFile, split
+from ..manifest import Manifest, ManifestRow
+from ..messages import progress_bar
+from ..record import OptionDigests, digest, source_key
+from ..request import ExportRequest, Options
+from ..source_plan import SourcePlan, check_collisions, make_plan
+from ..work import ExportReport, ExportWork, SourceOutcome
+from .frames import assembler_of, decoded
 
 __all__ = ["run_shards"]
 
@@ -66,7 +66,7 @@ def _checked(options: Options, items: Seq[InputFile | SeqpipeError]) -> ExportRe
                 f"--{name.replace('_', '-')} is for single files, and --to {options.to} writes shards",
                 allowed="--to files" if name != "manifest" else "DIR/manifest.jsonl, which is written anyway",
             )
-    if options.format in ("npz", "nii.gz"):
+    if options.format in ("npz", "nii.gz", "vtt"):
         raise ParameterError(
             f"--format {options.format} is not for frames in shards", allowed="jpg, png, tiff, webp, npy"
         )
@@ -125,12 +125,13 @@ class _Unit:
 def _write_unit(
     job: WriteJob, unit: int, items: Seq[InputFile | SeqpipeError], work: ExportWork, device: Device
 ) -> _Unit:
+    """Write the shard of some inputs."""
     options = work.request.options
     encoder = MemberEncoder(options.format, options.quality, ("image",), str(device), work.threads)
     writer, result = SampleWriter(job, options.to, encoder, _Keys()), _Unit()
 
     def samples() -> Iterator[SampleFiles]:
-        planned = [attempted(item, lambda one: _plan(one, work.request)) for item in items]
+        planned = [attempted(item, lambda file: _plan(file, work.request)) for item in items]
         plans = [plan for _, plan in planned if isinstance(plan, SourcePlan)]
         check_collisions(plans, internal_names(work.request))
         for source, plan in planned:
@@ -157,6 +158,7 @@ def _write_unit(
 
 
 def _plan(item: InputFile, request: ExportRequest) -> SourcePlan:
+    """Plan the samples of an input."""
     options = request.options
     index = open_index(
         item.path, cache_dir=options.cache_dir, stream=options.stream, register=options.register

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ..array import IntArray
-from ..errors import OutputError, SeqpipeError
-from ..sequence import Sequence
-from ..video.audio.samples import AudioSamples
-from ..video.device import Device
-from ..video.reader import VideoReader
-from .source_plan import SourcePlan
-from .videos import shown_frames
-from .work import ExportWork, SourceOutcome, record_losses
+from ...array import IntArray
+from ...errors import OutputError, SeqpipeError
+from ...sequence import Sequence
+from ...video.audio.samples import AudioSamples
+from ...video.device import Device
+from ...video.reader import VideoReader
+from ...video.source.source import open_source
+from ...writers.files import output_errors
+from ..source_plan import SourcePlan
+from ..work import ExportWork, SourceOutcome, record_losses
+from .frames import shown_frames
 
-__all__ = ["export_films"]
+if TYPE_CHECKING:
+    from ...video.encode.sound import CopiedSound
+
+__all__ = ["export_videos"]
 
 _PIECE_S: Final = 10.0
 
@@ -27,10 +34,10 @@ class _StoppedError(Exception):
     """Another source has stopped the export."""
 
 
-def export_films(
+def export_videos(
     plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
 ) -> SourceOutcome:
-    """Export the videos of one source, as :func:`seqpipe.cli.videos.export_source` does other files.
+    """Export the videos of one source, as :func:`seqpipe.cli.exporters.frames.export_frames` does other files.
 
     A video whose frames are damaged is not written.
     """
@@ -38,7 +45,14 @@ def export_films(
     outcome, lost = SourceOutcome(), list[int]()
     host = device.kind == "cpu" or not encoder.pairs  # flow is computed where the frames are
     for file in todo.tolist():
-        numbers = plan.numbers(file)
+        numbers, path = plan.numbers(file), work.request.folder / plan.name(file)
+        if (draft := plan.drafts.get(file)) is not None:
+            with output_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                size = draft.replace(path).stat().st_size
+            work.manifest.add(plan.row(file, status="done", bytes=size))
+            work.bar.advance(len(numbers))
+            continue
         wanted, counts = np.unique(numbers, return_counts=True)
         shown = np.intersect1d(sheet_frames, wanted)
         try:
@@ -46,9 +60,8 @@ def export_films(
                 decoded = shown_frames(reader, wanted.tolist(), plan, shown, outcome, host=host)
                 frames = _until_stopped(decoded, counts if fps is not None else np.ones_like(counts), work)
                 heard = encoder.sound and reader.info.has_audio and work.request.selection.keeps_times
-                sound = _sound(reader, numbers) if heard else None
-                path = work.request.folder / plan.name(file)
-                size = encoder.write_film(path, frames, fps=fps, audio=sound)
+                with _sound(reader, numbers, encoder.name) if heard else nullcontext() as sound:
+                    size = encoder.write_video(path, frames, fps=fps, audio=sound, start_s=plan.start_s)
         except _StoppedError:
             return outcome
         except OutputError:
@@ -72,14 +85,29 @@ def _until_stopped(frames: Iterable[Sequence], counts: IntArray, work: ExportWor
             yield frame
 
 
-def _sound(reader: VideoReader, numbers: IntArray) -> Iterator[AudioSamples]:
-    """Yield the sound from the first frame to the end of the last one, in pieces; nothing if there is none then."""
-    from ..video.audio.reader import AudioReader
+@contextmanager
+def _sound(
+    reader: VideoReader, numbers: IntArray, ending: str
+) -> Iterator[Iterable[AudioSamples] | CopiedSound]:
+    """The sound from the first frame to the end of the last one: packets where the format takes them, else samples."""
+    from ...video.encode.sound import CopiedSound
+    from ...video.encode.write import format_of
 
     times, after = reader.timestamps, int(numbers[-1]) + 1
     start_s = float(times[numbers[0]])
     end_s = reader.index.end_s if after == len(times) else float(times[after])
-    with AudioReader(reader.info.source) as sound:
+    with CopiedSound(open_source(reader.info.source), start_s, end_s) as copied:
+        if format_of(Path(f"video.{ending}")).takes(copied):
+            yield copied
+            return
+    yield _decoded(reader.info.source, start_s, end_s)
+
+
+def _decoded(source: str, start_s: float, end_s: float) -> Iterator[AudioSamples]:
+    """Yield the sound of a range in pieces; nothing if there is none then."""
+    from ...video.audio.reader import AudioReader
+
+    with AudioReader(source) as sound:
         begin_s, stop_s = sound.range_s()
         at_s, end_s = max(start_s, begin_s), min(end_s, stop_s)
         while at_s < end_s:

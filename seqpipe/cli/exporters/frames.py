@@ -1,4 +1,4 @@
-"""Export of one video: decode in order, encode, write, and record the result of each file or film."""
+"""Export of one video as files of frames: decode in order, encode, write, and record the result of each file."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ..array import BoolArray, IntArray, distinct
-from ..errors import SeqpipeError
-from ..sequence import Sequence
-from ..video.device import Device
-from ..video.reader import VideoReader
-from ..writers.encoders import Encoder
-from ..writers.files import write_whole
-from ..writers.parallel import grouped, mapped
-from .manifest import ManifestRow
-from .source_plan import SourcePlan
-from .work import ExportWork, SourceOutcome, clock_of, record_losses, stacked
+from ...array import BoolArray, IntArray, distinct
+from ...errors import SeqpipeError
+from ...sequence import Sequence
+from ...video.device import Device
+from ...video.reader import VideoReader
+from ...writers.encoders import Encoder
+from ...writers.files import write_whole
+from ...writers.parallel import grouped, mapped
+from ..manifest import ManifestRow
+from ..source_plan import SourcePlan
+from ..work import ExportWork, SourceOutcome, clock_of, record_losses, stacked
 
-__all__ = ["Assembler", "Piece", "assembler_of", "decoded", "export_source", "shown_frames", "write_pieces"]
+__all__ = ["Assembler", "Piece", "assembler_of", "decoded", "export_frames", "shown_frames", "write_pieces"]
 
 _NO_FRAMES: Final = np.empty(0, np.int64)
 
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
     content: Sequence
 
 
-def export_source(
+def export_frames(
     plan: SourcePlan, todo: IntArray, sheet_frames: IntArray, work: ExportWork, device: Device
 ) -> SourceOutcome:
     """Export the files of one video."""
@@ -155,7 +155,7 @@ def shown_frames(
     host: bool,
 ) -> Iterator[Sequence]:
     """Decode frames in order, and add those of the contact sheet that it lacks to the outcome."""
-    shown = set(sheet_frames.tolist()) - {one.frame for one in outcome.thumbnails}
+    shown = set(sheet_frames.tolist()) - {thumbnail.frame for thumbnail in outcome.thumbnails}
     for frame in reader.stream(wanted, host=host):
         if clock_of(frame)[0] in shown:
             outcome.show(frame, plan.start_s)

@@ -9,21 +9,21 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Final
 
-from ..core.interrupts import graceful
-from ..errors import ParameterError, SeqpipeError, UnreadableSourceError
-from ..video.device import Device
-from ..video.engine.engine import available_cores
-from ..video.frame_stream import FramePainter, FrameStream
-from .claims import refuse_collisions, reserved
-from .inputs import InputFile
-from .manifest import Manifest, ManifestRow, manifest_exists
-from .record import OptionDigests, exists_already, record_options
-from .request import ExportRequest, Options
-from .source_plan import provisional_plan
-from .standard_input import standard_input
-from .stream_selection import LOOK_AHEAD, SAVE_STREAM, check_streamable
+from ...core.interrupts import graceful
+from ...errors import ParameterError, SeqpipeError, UnreadableSourceError
+from ...video.device import Device
+from ...video.engine.engine import available_cores
+from ...video.frame_stream import FramePainter, FrameStream
+from ..claims import refuse_collisions, reserved
+from ..inputs import InputFile
+from ..manifest import Manifest, ManifestRow, manifest_exists
+from ..record import OptionDigests, exists_already, record_options
+from ..request import ExportRequest, Options
+from ..source_plan import provisional_plan
+from ..standard_input import standard_input
+from ..stream_selection import LOOK_AHEAD, SAVE_STREAM, check_streamable
+from ..work import ExportReport
 from .streamed import write_arriving
-from .work import ExportReport
 
 __all__ = ["check_streamed", "run_stream"]
 
@@ -67,6 +67,7 @@ def run_stream(options: Options, item: InputFile | SeqpipeError) -> int:
 
 
 def _export(request: ExportRequest, report: ExportReport, item: InputFile) -> None:
+    """Export the stream, and report its error."""
     options = request.options
     if request.manifest is not None and not options.overwrite and manifest_exists(request.manifest):
         raise exists_already(request.manifest, resumable=False)
@@ -90,7 +91,7 @@ def _export(request: ExportRequest, report: ExportReport, item: InputFile) -> No
                 stream,
                 request,
                 manifest,
-                lambda one: painter.sequence(one.number, one.seconds, one.surface),
+                lambda frame: painter.sequence(frame.number, frame.seconds, frame.surface),
             )
         if failed is None:
             return
@@ -101,6 +102,7 @@ def _export(request: ExportRequest, report: ExportReport, item: InputFile) -> No
 
 
 def _opened(request: ExportRequest, stack: ExitStack) -> FrameStream:
+    """Open standard input as a stream of frames."""
     selection = request.selection
     if standard_input().is_empty:
         raise UnreadableSourceError(

@@ -13,22 +13,22 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..array import FloatArray
-from ..errors import DamagedSourceError, SeqpipeError
-from ..sampling.windows import RollingWindows, Windows
-from ..sequence import Sequence
-from ..video.device import Device
-from ..video.engine.engine import available_cores
-from ..video.probe.info import StreamInfo
-from .manifest import Manifest
-from .messages import progress_bar
-from .record import exists_already
-from .request import ExportRequest
-from .selection import no_sequence
-from .source_plan import SourcePlan, single_frame
-from .stream_selection import StreamSelector, TimedFrame
-from .videos import Piece, write_pieces
-from .work import ExportWork, stacked
+from ...array import FloatArray
+from ...errors import DamagedSourceError, SeqpipeError
+from ...sampling.windows import RollingWindows, Windows
+from ...sequence import Sequence
+from ...video.device import Device
+from ...video.engine.engine import available_cores
+from ...video.probe.info import StreamInfo
+from ..manifest import Manifest
+from ..messages import progress_bar
+from ..record import exists_already
+from ..request import ExportRequest
+from ..selection import no_sequence
+from ..source_plan import SourcePlan, single_frame
+from ..stream_selection import StreamSelector, TimedFrame
+from ..work import ExportWork, stacked
+from .frames import Piece, write_pieces
 
 __all__ = ["StampedFrame", "StreamedFrames", "write_arriving"]
 
@@ -119,7 +119,7 @@ class _StreamedExport(Generic[FrameT]):
     def write(self) -> SeqpipeError | None:
         """Write all files."""
         if self._encoder.streamed and not self._selection.sequences:
-            self._write_film()
+            self._write_video()
         else:
             write_pieces(self._pieces(), self._work, _CPU)
         return self._error or self._stream.error
@@ -133,6 +133,7 @@ class _StreamedExport(Generic[FrameT]):
             self._error = self._stream.error or error
 
     def _members(self) -> Iterator[_Member]:
+        """Yield the selected frames, converted; a repeated frame is converted once."""
         last: _Member | None = None
         for frame in self._frames():
             if last is None or last.number != frame.number:
@@ -140,9 +141,11 @@ class _StreamedExport(Generic[FrameT]):
             yield last
 
     def _painted(self, frame: FrameT) -> _Member:
+        """Convert a frame."""
         return _Member(frame.pts, frame.number, frame.seconds, self._pixels(frame))
 
     def _pieces(self) -> Iterator[Piece]:
+        """Yield the files in order."""
         if self._selection.sequences:
             for number, members in enumerate(self._sequences()):
                 yield from self._sequence_files(number, members)
@@ -152,6 +155,7 @@ class _StreamedExport(Generic[FrameT]):
             yield from (self._piece([member]) for member in self._members())
 
     def _sequences(self) -> Iterator[Seq[_Member]]:
+        """Yield the frames of each sequence once its last one has come."""
         rule = self._selection
         windows = Windows(sequence_length=rule.sequence_length or 1, stride=rule.stride or 1, step=rule.step)
         rolling: RollingWindows[_Member] | None = None
@@ -168,6 +172,7 @@ class _StreamedExport(Generic[FrameT]):
             self._error = no_sequence(windows, self._stream.info.source, length)
 
     def _sequence_files(self, number: int, members: Seq[_Member]) -> Iterator[Piece]:
+        """Yield the files of a sequence."""
         if self._encoder.packed:
             yield self._piece(members, number)
             return
@@ -185,9 +190,10 @@ class _StreamedExport(Generic[FrameT]):
             yield from members
 
     def _piece(self, members: Seq[_Member], sequence: int | None = None, position: int = 0) -> Piece:
+        """Return the next file."""
         together = len(members) > 1 or (sequence is not None and self._encoder.packed)
-        content = stacked([one.sequence for one in members]) if together else members[0].sequence
-        numbers = [one.number for one in members]
+        content = stacked([member.sequence for member in members]) if together else members[0].sequence
+        numbers = [member.number for member in members]
         plan = self._planned(members[0], numbers, sequence, position)
         self._path(plan)  # which refuses a file that exists
         return Piece(plan, 0, content)
@@ -216,7 +222,7 @@ class _StreamedExport(Generic[FrameT]):
             raise exists_already(path, resumable=False)
         return path
 
-    def _write_film(self) -> None:
+    def _write_video(self) -> None:
         """Write one video of all selected frames; none if a frame is damaged."""
         encoder, members = self._encoder, self._members()
         members = self._two_or_more(members) if encoder.pairs else members
@@ -233,7 +239,8 @@ class _StreamedExport(Generic[FrameT]):
                 raise self._error
 
         try:
-            size = encoder.write_film(path, sequences(), fps=self._selection.fps, audio=None)
+            start_s, fps = self._selector.begin_s, self._selection.fps
+            size = encoder.write_video(path, sequences(), fps=fps, audio=None, start_s=start_s)
         except DamagedSourceError:
             return
         plan = replace(self._planned(first, numbers), first=0)

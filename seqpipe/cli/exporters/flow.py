@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final
 
-from ..errors import ParameterError
-from ..sequence import Sequence
-from ..video.device import Device
-from ..video.engine.engine import available_cores
-from ..writers.encoders import Content, Encoder, EncoderSetup, write_jpeg
-from ..writers.files import write_whole
-from .request import Options
-from .work import stacked
+from ...errors import ParameterError
+from ...sequence import Sequence
+from ...video.device import Device
+from ...video.engine.engine import available_cores
+from ...writers.encoders import Content, Encoder, EncoderSetup, write_jpeg
+from ...writers.files import write_whole
+from ..request import Options
+from ..work import stacked
 
 if TYPE_CHECKING:
-    from ..ops import OpticalFlow
+    from ...ops import OpticalFlow
 
 __all__ = ["FORMATS", "FlowEncoder", "FlowOptions", "flow_colors"]
 
@@ -43,7 +43,7 @@ class FlowOptions(Options):
 
     def encoder(self) -> FlowEncoder:
         """The encoder that computes flow and writes it."""
-        from ..ops import OpticalFlow
+        from ...ops import OpticalFlow
 
         if self.quality is not None and self.format != "jpg":
             raise ParameterError(
@@ -95,7 +95,7 @@ class FlowEncoder(Encoder):
 
     def setup(self, device: Device, threads: int) -> EncoderSetup:
         """The encoder's set-up for a device; flow is computed where the frames are."""
-        from ..flow.nvofa import MOST_IDLE, engine_caps
+        from ...flow.nvofa import MOST_IDLE, engine_caps
 
         if self.operator.backend == "nvofa":
             engine_caps(device.number, self.operator.name)
@@ -105,11 +105,12 @@ class FlowEncoder(Encoder):
         return EncoderSetup(device.kind == "cpu", 1, threads, self._contents)
 
     def _contents(self, sequences: Seq[Sequence]) -> list[Content]:
-        return [partial(self, one) for one in sequences]
+        """Return what writes the file of each sequence."""
+        return [partial(self, sequence) for sequence in sequences]
 
-    def write_film(self, path: Path, frames: Iterable[Sequence], **_: object) -> int:
+    def write_video(self, path: Path, frames: Iterable[Sequence], **_: object) -> int:
         """Write the colors of the flow between frames as a video; see :class:`Encoder`."""
-        from ..video.encode.write import write_into
+        from ...video.encode.write import write_into
 
         return write_whole(path, lambda file: write_into(file, "mp4", flow_colors(frames, self)))
 
@@ -119,7 +120,8 @@ class FlowEncoder(Encoder):
 
 
 def _colored(frames: Sequence, operator: OpticalFlow, max_motion: float | None) -> Sequence:
-    from ..flow import to_rgb
+    """Return the colors of the flow between frames."""
+    from ...flow import to_rgb
 
     longest = max_motion or _SHARE * max(frames.shape[1:3])
     colored: Sequence = to_rgb(operator(frames), longest)
@@ -137,13 +139,13 @@ def _write(
 ) -> None:
     """Write the flow between two frames, or between those of a sequence."""
     if name in _FIELDS:
-        from ..flow import encode
+        from ...flow import encode
 
         file.write(encode(operator(frames), name))
     elif name == "jpg":
         write_jpeg(_colored(frames, operator, max_motion).numpy()[0], file, quality)
     else:
-        from ..video.encode.write import write_into
+        from ...video.encode.write import write_into
 
         write_into(file, "mp4", [_colored(frames, operator, max_motion)])
 

@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from ..array import FloatArray
-from ..errors import OutputError, SeqpipeError
-from ..sequence import Sequence
-from ..video.engine.engine import available_cores
-from ..video.index.open import index_without_scan, store_index
-from ..video.packet_index import PacketIndex
-from ..video.source.source import open_source
-from .claims import internal_names, reserved
-from .inputs import InputFile
-from .manifest import Manifest, ManifestRow
-from .record import Finished, OptionDigests, record_options
-from .request import ExportRequest
-from .source_plan import SourcePlan, check_collisions, make_plan, provisional_plan
+from ...array import FloatArray
+from ...errors import OutputError, SeqpipeError
+from ...sequence import Sequence
+from ...video.engine.engine import available_cores
+from ...video.index.open import index_without_scan, store_index
+from ...video.packet_index import PacketIndex
+from ...video.source.source import open_source
+from ..claims import internal_names, reserved
+from ..inputs import InputFile
+from ..manifest import Manifest, ManifestRow
+from ..record import Finished, OptionDigests, record_options
+from ..request import ExportRequest
+from ..source_plan import SourcePlan, check_collisions, make_plan, provisional_plan
+from ..work import ExportReport, clock_of
 from .streamed import write_arriving
-from .work import ExportReport, clock_of
 
 if TYPE_CHECKING:
-    from ..video.stream import FirstPass
+    from ...video.stream import FirstPass
 
 __all__ = ["EarlyExport", "export_while_indexing"]
 
@@ -97,7 +97,7 @@ def export_while_indexing(
         kept = {"cache_dir": options.cache_dir, "register": options.register}
         if stamp is None or index_without_scan(source, stamp, **kept) is not None:
             return None
-        from ..video.stream import first_pass  # only now is anything read through
+        from ...video.stream import first_pass  # only now is anything read through
 
         with ExitStack() as stack:
             threads = options.jobs or available_cores()
@@ -152,14 +152,16 @@ class _EarlyWork:
         frames = _FirstFrames(self._video, int(plan.frames[-1, -1]))
         with closing(Manifest(request.manifest, listener=listen)) as manifest:
             # what it misses in these frames may follow: the plan that the index gives decides
-            write_arriving(plan, frames, request, manifest, lambda one: one.sequence, steps=plan.frames.size)
+            write_arriving(
+                plan, frames, request, manifest, lambda frame: frame.sequence, steps=plan.frames.size
+            )
         if frames.error is not None:
             raise frames.error
         self.reached_end = frames.has_more()
 
 
 class _Frame(NamedTuple):
-    """A decoded frame, as :func:`seqpipe.cli.streamed.write_arriving` takes it."""
+    """A decoded frame, as :func:`seqpipe.cli.exporters.streamed.write_arriving` takes it."""
 
     number: int
     pts: int
