@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from typing import Any, Final, ParamSpec, TypeVar
 
 from ..errors import ParameterError
@@ -92,6 +91,8 @@ class Brief:
     """Base of dataclasses, declared with ``repr=False``, whose repr leaves out fields that have their default."""
 
     def __repr__(self) -> str:
+        from dataclasses import fields  # which importing seqpipe does without
+
         own: Any = self
         given = [field.name for field in fields(own) if getattr(self, field.name) != field.default]
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"
