@@ -65,7 +65,7 @@ def is_volume(origin: Any) -> bool:
     if _headed(origin) is not None:
         return True
     source = open_source(origin)
-    return _kind(source) is not None or _was_volume(source)
+    return source.stills is None and (_kind(source) is not None or _was_volume(source))
 
 
 def open_volume(
