@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import subprocess
 import sys
 import time
 from collections import deque
@@ -29,6 +28,7 @@ from seqpipe import fn, ops
 from seqpipe.errors import BackendError
 from tests.support.motion import texture
 
+from .frame import add_choice, ask_process, parser_of, print_table
 from .media import large
 
 __all__ = ["main"]
@@ -39,6 +39,7 @@ _FILES = (
     8  # sequences of a batch; of as many files they are decoded side by side: one for each engine, and one
 )
 _PASSES = 3  # over each file in an epoch
+Row = tuple[str, ...]
 _FOLDER = Path(__file__).resolve().parents[1] / ".media" / "bench"
 
 
@@ -90,7 +91,7 @@ def _bare(preset: str, frames: Any, seconds: float) -> float:
         session.close()
 
 
-def _resident(options: argparse.Namespace) -> list[str]:
+def _resident(options: argparse.Namespace) -> list[Row]:
     """Measure the operator against the engine."""
     import cupy
 
@@ -106,13 +107,15 @@ def _resident(options: argparse.Namespace) -> list[str]:
                 return len(found)
 
             rate = _rate(work, options.seconds)
-            rows.append(
-                f"| 1080p {kind}, grid 4 {preset}, resident | {rate:.0f} | {bare:.0f} | {rate / bare:.2f} |"
-            )
+            rows.append(_row(f"1080p {kind}, grid 4 {preset}, resident", rate, bare))
     return rows
 
 
-def _decode(options: argparse.Namespace) -> list[str]:
+def _row(title: str, rate: float, most: float) -> Row:
+    return title, f"{rate:.0f}", f"{most:.0f}", f"{rate / most:.2f}"
+
+
+def _decode(options: argparse.Namespace) -> list[Row]:
     """Measure decoding and flow of a file, against decoding alone and the engine alone."""
     import cupy
 
@@ -145,26 +148,14 @@ def _decode(options: argparse.Namespace) -> list[str]:
     title = (
         f"decode + flow, 1080p, grid 4 fast (decoding alone {alone:.0f}; the first batch after {wait:.2f} s)"
     )
-    rows = [f"| {title} | {both:.0f} | {bare:.0f} | {both / bare:.2f} |"]
+    rows = [_row(title, both, bare)]
     if options.dali:
-        command = [
-            options.dali,
-            "-m",
-            "benchmarks.flow",
-            "--peer",
-            "--seconds",
-            str(options.seconds),
-            "--video",
-        ]
-        done = subprocess.run(command + paths, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"DALI failed: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        words = ("--peer", "--seconds", str(options.seconds), "--video", *paths)
+        rate_of_dali, why = ask_process("benchmarks.flow", *words, python=options.dali, limit_s=600)
+        if rate_of_dali is None:
+            print(f"DALI failed: {why}", file=sys.stderr)
         else:
-            rate_of_dali = float(done.stdout.splitlines()[-1])
-            rows.append(
-                f"| the same by DALI (seqpipe {both / rate_of_dali:.2f} ×) | {rate_of_dali:.0f} | {bare:.0f} "
-                f"| {rate_of_dali / bare:.2f} |"
-            )
+            rows.append(_row(f"the same by DALI (seqpipe {both / rate_of_dali:.2f} ×)", rate_of_dali, bare))
     return rows
 
 
@@ -189,7 +180,7 @@ def _dali(options: argparse.Namespace) -> None:
     print(_rate(work, options.seconds))
 
 
-def _cpu(options: argparse.Namespace) -> list[str]:
+def _cpu(options: argparse.Namespace) -> list[Row]:
     """Measure DIS on all threads, against one thread times their number."""
     frames, rates, cores = _frames(4 * ops.threads() + 1), [], ops.threads()
     try:
@@ -200,7 +191,7 @@ def _cpu(options: argparse.Namespace) -> list[str]:
         ops.set_threads(None)
     one, every = rates
     title = f"DIS fast, 1080p, {cores} threads (one: {one:.1f})"
-    return [f"| {title} | {every:.1f} | {cores * one:.1f} | {every / cores / one:.2f} |"]
+    return [(title, f"{every:.1f}", f"{cores * one:.1f}", f"{every / cores / one:.2f}")]
 
 
 _JOBS = {"resident": _resident, "decode": _decode, "cpu": _cpu}
@@ -208,8 +199,8 @@ _JOBS = {"resident": _resident, "decode": _decode, "cpu": _cpu}
 
 def main() -> None:
     """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--job", action="append", choices=list(_JOBS))
+    parser = parser_of(__doc__)
+    add_choice(parser, "--job", _JOBS)
     parser.add_argument("--video", type=Path, nargs="+", help="films of 1080p")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--dali", metavar="PYTHON", help="an interpreter that has DALI")
@@ -224,8 +215,7 @@ def main() -> None:
             rows += _JOBS[name](options)
         except (ImportError, BackendError) as error:
             print(f"{name} is left out: {error}")
-    print("| job | pairs/s | of at most | share |\n|---|---|---|---|")
-    print("\n".join(rows))
+    print_table(("job", "pairs/s", "of at most", "share"), rows)
 
 
 if __name__ == "__main__":

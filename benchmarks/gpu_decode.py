@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 import time
 from collections import deque
@@ -27,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.frame import add_choice, ask_process, parser_of, print_table, use_folder
+
 __all__ = ["main"]
 
 _FRAMES = 300
-_ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -259,31 +258,33 @@ def _decoded() -> int:
     return sum(sum(engine.stats()["frames"].values()) for engine in _ENGINES)
 
 
-def main() -> int:
+def main() -> None:
     """Run all contestants, each in a process of its own; print one table."""
     options = _options()
     if options.measure:
         name, job_name, copies, count = options.measure
         print(json.dumps(_measure(name, JOBS[job_name], Path(copies), int(count))))
-        return 0
-    rows = []
+        return
+    columns = ("job", "contestant", "delivered frames/s", "decoded per delivered", "most memory")
+    print_table(columns, _rows(options))
+
+
+def _rows(options: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    """What each contestant gives for each job whose videos are there."""
     for job in [JOBS[name] for name in options.job or JOBS]:
         if not (videos := getattr(options, job.source)):
             continue
         _copy(videos, job, options.folder, whole=not options.first_epoch)
+        count = str(round(options.share * job.windows))
         for name in options.only or CONTESTANTS:
-            result, why = _run(name, job.name, options.folder, round(options.share * job.windows))
-            rows.append((job.title, name, result))
-            print(f"{job.title}, {name}: {result or why}", file=sys.stderr, flush=True)
-    print(
-        "| job | contestant | delivered frames/s | decoded per delivered | most memory |\n|---|---|---|---|---|"
-    )
-    for title, name, result in rows:
-        if result:
+            words = ("--measure", name, job.name, str(options.folder), count)
+            result, why = ask_process("benchmarks.gpu_decode", *words, limit_s=150)
+            if result is None:
+                print(f"{job.title}, {name}: {why}", file=sys.stderr, flush=True)
+                continue
             decoded = f"{result['decoded']:.2f}" if result["decoded"] else ""  # peers do not tell
-            memory = f"{result['memory_gib']:.2f} GiB"
-            print(f"| {title} | {name} | {result['frames_per_s']:.0f} | {decoded} | {memory} |")
-    return 0
+            rate, memory = f"{result['frames_per_s']:.0f}", f"{result['memory_gib']:.2f} GiB"
+            yield job.title, name, rate, decoded, memory
 
 
 def _copy(videos: list[str], job: Job, folder: Path, *, whole: bool) -> None:
@@ -306,41 +307,20 @@ def _copy(videos: list[str], job: Job, folder: Path, *, whole: bool) -> None:
             pass
 
 
-def _run(name: str, job: str, folder: Path, count: int) -> tuple[dict[str, float] | None, str]:
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.gpu_decode",
-        "--measure",
-        name,
-        job,
-        str(folder),
-        str(count),
-    ]
-    try:
-        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=150)
-    except subprocess.TimeoutExpired:
-        return None, "does not end within 150 s"
-    if done.returncode:
-        return None, " ".join(done.stderr.split()[-60:])
-    return json.loads(done.stdout.splitlines()[-1]), ""
-
-
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--large", nargs="*", default=[], help="1080p videos")
     parser.add_argument("--small", nargs="*", default=[], help="videos of 340×256")
-    parser.add_argument("--job", action="append", choices=list(JOBS), help="may be repeated")
+    add_choice(parser, "--job", JOBS)
     parser.add_argument("--share", type=float, default=1.0, help="of each job's windows")
-    parser.add_argument("--only", action="append", choices=list(CONTESTANTS), help="may be repeated")
+    add_choice(parser, "--only", CONTESTANTS)
     parser.add_argument("--first-epoch", action="store_true", help="indexes know what opening a file tells")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/gpu_decode"), help="for the copies")
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("SEQPIPE_CACHE_DIR", str(options.folder / "cache"))
+    use_folder(options.folder)
     return options
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,15 +8,16 @@ memory. The cores get their frames by a copy for each, as export does it.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import numpy as np
+
+from benchmarks.frame import parser_of, print_table
 
 __all__ = ["main"]
 
@@ -70,33 +71,37 @@ def _by_gpu() -> Encoder:
     return encode
 
 
-def main() -> int:
-    """Time each encoder after one batch of warm-up."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def main() -> None:
+    """Print the table."""
+    parser = parser_of(__doc__)
     parser.add_argument("--frames", type=int, default=512)
     parser.add_argument("--quality", type=int, default=90)
     options = parser.parse_args()
+    columns = ("1080p RGB in the GPU's memory to JPEG", "frames/s", "KB a file")
+    print_table(columns, _rows(options.frames, options.quality))
+
+
+def _rows(count: int, quality: int) -> Iterator[tuple[str, str, str]]:
+    """Time each encoder after one batch of warm-up."""
     distinct = _frames()
-    frames = [distinct[i % _DISTINCT] for i in range(options.frames)]
+    frames = [distinct[i % _DISTINCT] for i in range(count)]
     encoders: dict[str, Callable[[], Encoder]] = {
         "simplejpeg, 1 thread": partial(_by_cores, 1),
         "simplejpeg, 16 threads": partial(_by_cores, 16),
         "nvImageCodec": _by_gpu,
     }
-    print("| 1080p RGB in the GPU's memory to JPEG | frames/s | KB a file |\n|---|---|---|")
     for name, make in encoders.items():
         try:
             encode = make()
-            list(encode(frames[:_BATCH], options.quality))
+            list(encode(frames[:_BATCH], quality))
             begin = time.perf_counter()
-            sizes = list(encode(frames, options.quality))
+            sizes = list(encode(frames, quality))
         except Exception as error:
             print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
             continue
         rate = len(sizes) / (time.perf_counter() - begin)
-        print(f"| {name} | {rate:.0f} | {np.mean(sizes) / 1000:.0f} |", flush=True)
-    return 0
+        yield name, f"{rate:.0f}", f"{np.mean(sizes) / 1000:.0f}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

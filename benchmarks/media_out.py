@@ -11,7 +11,6 @@ the commands, the least of ``--repeat`` turns of each side.
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks import media
+from benchmarks.frame import add_choice, in_turns, least, parser_of
 from seqpipe.video.engine import gpu_backends
 from seqpipe.video.plan import make_plan
 
@@ -37,8 +37,8 @@ _ENGINES: Final = 7
 
 def main() -> None:
     """Run the chosen jobs, and print a line for each figure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--job", action="append", choices=list(_JOBS), required=True)
+    parser = parser_of(__doc__)
+    add_choice(parser, "--job", _JOBS)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--videos", type=int, default=6)
@@ -47,29 +47,17 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("bench_media"))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    for name in options.job:
+    for name in options.job or _JOBS:
         for what, value in _JOBS[name](options):
             print(f"{name:10s} {what:60s} {value}", flush=True)
-
-
-def _processor_s() -> float:
-    """Processor time of this process and of those that it has waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _least(
     sides: dict[str, Callable[[], Any]], options: argparse.Namespace
 ) -> dict[str, tuple[float, float]]:
     """Least (processor, wall) seconds of each side, which take turns."""
-    found = dict.fromkeys(sides, (float("inf"), float("inf")))
-    for _ in range(options.repeat):
-        for name, run in sides.items():
-            before = _processor_s(), time.perf_counter()
-            run()
-            now = _processor_s() - before[0], time.perf_counter() - before[1]
-            found[name] = min(found[name][0], now[0]), min(found[name][1], now[1])
-    return found
+    spent = {name: least(rounds) for name, rounds in in_turns(sides, options.repeat).items()}
+    return {name: (taken.cpu_ms / 1e3, taken.wall_ms / 1e3) for name, taken in spent.items()}
 
 
 def _films(options: argparse.Namespace, make: Callable[..., Path]) -> list[Path]:
@@ -102,6 +90,12 @@ def _clips(paths: list[Path], length: int, stride: int, options: argparse.Namesp
     )
 
 
+def _epoch(dataset: Any) -> None:
+    """Read a whole epoch."""
+    for _ in dataset.batch(8):
+        pass
+
+
 def _delivered(dataset: Any, frames: int) -> tuple[float, float]:
     """Delivered frames/s and decoded frames for each, of an epoch after one that warms up."""
     delivered = 0
@@ -122,15 +116,15 @@ def _gop(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         copies = _copies(options, films, gop)
         size = sum(path.stat().st_size for path in copies) / len(copies) / media.FRAMES
         bare = _bare_nvdec(copies) if options.device.startswith("cuda") else _bare_cpu(copies)
-        for least in options.least_saved:
+        for saved in options.least_saved:
             with (
-                patch.object(gpu_backends, "NVDEC_LEAST_SAVED", least),
+                patch.object(gpu_backends, "NVDEC_LEAST_SAVED", saved),
                 _clips(copies, 16, 4, options) as dataset,
             ):
                 rate, each = _delivered(dataset, 16)
-                runs = _runs(copies[0], least)
+                runs = _runs(copies[0], saved)
             yield (
-                f"GOP {gop}, {size:,.0f} bytes a frame, skips that save {least} frames",
+                f"GOP {gop}, {size:,.0f} bytes a frame, skips that save {saved} frames",
                 f"{rate:,.0f} delivered/s, {runs:.1f} runs a clip, {each:.2f} decoded each, {rate * each:,.0f}/s; "
                 f"bare loop {bare:,.0f}",
             )
@@ -193,11 +187,7 @@ def _of_copies(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         yield "copies beside films", f"{rates['copies'] / rates['films']:.2f} x"
         return
 
-    def epoch(dataset: Any) -> None:
-        for _ in dataset.batch(8):
-            pass
-
-    found = _least({name: partial(epoch, dataset) for name, dataset in sets.items()}, options)
+    found = _least({name: partial(_epoch, dataset) for name, dataset in sets.items()}, options)
     for name, dataset in sets.items():
         yield name, f"{1000 * found[name][0] / (dataset.size * 32):.2f} ms of processor a frame"
     ratios = [before / after for before, after in zip(found["films"], found["copies"], strict=True)]
@@ -225,17 +215,8 @@ def _transcode(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
     def ours() -> None:
         shutil.rmtree(base / "out", ignore_errors=True)
-        command = [
-            sys.executable,
-            "-m",
-            "seqpipe",
-            "transcode",
-            str(base / "in"),
-            str(base / "out"),
-            "--jobs",
-            "2",
-        ]
-        subprocess.run(command, check=True, capture_output=True)
+        words = ("seqpipe", "transcode", base / "in", base / "out", "--jobs", "2")
+        subprocess.run([sys.executable, "-m", *words], check=True, capture_output=True)
 
     def theirs() -> None:
         subprocess.run(line, shell=True, check=True)
@@ -334,14 +315,9 @@ def _audio(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     take = seqpipe.Clip(16, stride=4, per_video=max(1, options.clips * 6 // len(paths)))
     made = partial(seqpipe.videos, [str(path) for path in paths], take, shuffle=True)
     sets = {"without": made(), "with": made(audio=seqpipe.AudioSpec(sample_rate=16_000, channels=1))}
-
-    def epoch(dataset: Any) -> None:
-        for _ in dataset.batch(8):
-            pass
-
     for dataset in sets.values():
-        epoch(dataset)
-    found = _least({name: partial(epoch, dataset) for name, dataset in sets.items()}, options)
+        _epoch(dataset)
+    found = _least({name: partial(_epoch, dataset) for name, dataset in sets.items()}, options)
     for name, (processor, _) in found.items():
         yield f"clips {name} sound", f"{1000 * processor / sets[name].size:.1f} ms of processor a clip"
     yield "with beside without", f"{found['with'][0] / found['without'][0]:.3f} x"

@@ -12,17 +12,12 @@ server (moto).
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import importlib
-import logging
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -36,32 +31,33 @@ import seqpipe
 from seqpipe.video.index.open import open_index
 from seqpipe.video.tables import facts
 
+from .frame import Spent, in_turns, is_here, least, parser_of, print_table
+from .object_server import BUCKET, object_server
+
 __all__ = ["main"]
 
 _PIECE_S = 20
 _CLIPS, _FAR_CLIPS = 1000, 1000
 
 Open = Callable[[str], Any]
-Cost = tuple[float, float]
-"""Milliseconds on the clock, and of processor time."""
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """Measure, and print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.open", description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "seqpipe_bench_open")
     parser.add_argument("--minutes", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--peers", type=Path)
     parser.add_argument("--far", action="store_true")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.peers is not None:
         sys.path.append(str(options.peers))
     films, clips = _films(options.folder, options.minutes), _clips(options.folder)
     if options.far:
         _far(films, clips[:_FAR_CLIPS])
         return
-    rows: list[tuple[str, dict[str, Cost]]] = [
+    rows: list[tuple[str, dict[str, Spent]]] = [
         *((f"open {film.name}, first time", _timed(str(film), options.rounds)) for film in films),
         (f"open {films[0].name}, cached", {"seqpipe": _cached(films[0], options.rounds)}),
         ("open a clip, first of its kind", _timed(str(clips[0]), options.rounds)),
@@ -69,57 +65,38 @@ def main(arguments: list[str]) -> None:
         *_programs(films[0], options.rounds),
     ]
     names = list(dict.fromkeys(name for _, costs in rows for name in costs))
-    sys.stdout.write("| job (ms) | " + " | ".join(names) + " |\n|---" + "|---" * len(names) + "|\n")
-    for job, costs in rows:
-        cells = (f"{costs[n][0]:.2f} ({costs[n][1]:.2f})" if n in costs else "" for n in names)
-        sys.stdout.write(f"| {job} | {' | '.join(cells)} |\n")
+    texts = [
+        {name: f"{spent.wall_ms:.2f} ({spent.cpu_ms:.2f})" for name, spent in costs.items()}
+        for _, costs in rows
+    ]
+    cells = (
+        [job, *(text.get(name, "") for name in names)] for (job, _), text in zip(rows, texts, strict=True)
+    )
+    print_table(["job (ms)", *names], cells)
 
 
-def _least(use: Callable[[], Any], rounds: int, before: Callable[[], Any] = facts.forget) -> Cost:
-    """Return the least wall-clock time and processor time of a call, of this process and its children."""
-    costs = []
-    for _ in range(rounds):
-        before()
-        cpu, began = _cpu_s(), time.perf_counter()
-        use()
-        costs.append(((time.perf_counter() - began) * 1e3, (_cpu_s() - cpu) * 1e3))
-    return min(wall for wall, _ in costs), min(cpu for _, cpu in costs)
+def _least(use: Callable[[], Any], rounds: int, before: Callable[[], Any] = facts.forget) -> Spent:
+    """Return the least wall-clock time and processor time of a call."""
+    return least(in_turns({"": use}, rounds, before=before)[""])
 
 
-def _cpu_s() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def _timed(path: str, rounds: int) -> dict[str, Cost]:
+def _timed(path: str, rounds: int) -> dict[str, Spent]:
     """Return the time of each contestant to open a file, in turns."""
-    contestants = dict(_contestants())
-    measured: dict[str, list[Cost]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, use in contestants.items():
-            measured[name].append(_least(partial(use, path), 1))
-    return {name: (min(c[0] for c in costs), min(c[1] for c in costs)) for name, costs in measured.items()}
+    sides = {name: partial(use, path) for name, use in _contestants()}
+    return {name: least(spent) for name, spent in in_turns(sides, rounds, before=facts.forget).items()}
 
 
 def _contestants() -> Iterator[tuple[str, Open]]:
     yield "seqpipe", _open_new
     yield "seqpipe, scanned", _scan
     yield "PyAV, open alone", _pyav
-    if _there("torchcodec.decoders"):
+    if is_here("torchcodec.decoders"):
         for mode in ("approximate", "exact"):
             yield f"torchcodec {mode}", _torchcodec(mode)
-    if _there("decord"):
+    if is_here("decord"):
         yield "decord2", lambda path: importlib.import_module("decord").VideoReader(path)
-    if _there("cv2"):
+    if is_here("cv2"):
         yield "OpenCV", lambda path: importlib.import_module("cv2").VideoCapture(path).release()
-
-
-def _there(name: str) -> bool:
-    try:
-        importlib.import_module(name)
-    except (ImportError, OSError, RuntimeError):
-        return False
-    return True
 
 
 def _open_new(path: str) -> None:
@@ -145,13 +122,13 @@ def _torchcodec(mode: str) -> Open:
     return use
 
 
-def _cached(film: Path, rounds: int) -> Cost:
+def _cached(film: Path, rounds: int) -> Spent:
     with tempfile.TemporaryDirectory() as cache:
         open_index(film, cache_dir=cache)
         return _least(lambda: len(open_index(film, cache_dir=cache)), rounds)
 
 
-def _alike(clips: list[Path], rounds: int) -> Cost:
+def _alike(clips: list[Path], rounds: int) -> Spent:
     """Return the time of each clip of a dataset when it is opened for the first time."""
 
     with tempfile.TemporaryDirectory() as folder:
@@ -161,11 +138,11 @@ def _alike(clips: list[Path], rounds: int) -> Cost:
             for clip in clips:
                 open_index(clip, cache_dir=cache)
 
-        wall, cpu = _least(use, rounds, lambda: shutil.rmtree(cache, ignore_errors=True))
-    return wall / len(clips), cpu / len(clips)
+        spent = _least(use, rounds, lambda: shutil.rmtree(cache, ignore_errors=True))
+    return Spent(*(ms / len(clips) for ms in spent))
 
 
-def _programs(film: Path, rounds: int) -> Iterator[tuple[str, dict[str, Cost]]]:
+def _programs(film: Path, rounds: int) -> Iterator[tuple[str, dict[str, Spent]]]:
     """Measure exports from the start of the process, beside ffmpeg's, and the time of imports."""
     with tempfile.TemporaryDirectory() as folder:
         out, cache, ffmpeg = Path(folder, "out"), Path(folder, "cache"), imageio_ffmpeg.get_ffmpeg_exe()
@@ -197,7 +174,12 @@ def _programs(film: Path, rounds: int) -> Iterator[tuple[str, dict[str, Cost]]]:
 
 def _far(films: list[Path], clips: list[Path]) -> None:
     """Requests and bytes for opening videos in an object store, for windows of 16 frames, and for an epoch."""
-    with _s3() as put:
+    with object_server() as client:
+
+        def put(path: Path) -> str:
+            client.upload_file(str(path), BUCKET, path.name)
+            return f"s3://{BUCKET}/{path.name}"
+
         mp4, mkv = (put(film) for film in films[:2])
         for what, url, by_time in (
             ("by number", mp4, False),
@@ -253,29 +235,6 @@ def _epoch(urls: list[str], cache: str) -> None:
     )
 
 
-@contextlib.contextmanager
-def _s3() -> Iterator[Callable[[Path], str]]:
-    """Run a local S3 server; yields a function that uploads a file."""
-    boto3, server = importlib.import_module("boto3"), importlib.import_module("moto.server")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # which tells of each request
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
-    host, port = running.get_host_and_port()
-    os.environ |= {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_DEFAULT_REGION": "us-east-1"}
-    os.environ |= {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
-    client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
-    client.create_bucket(Bucket="bench")
-
-    def put(path: Path) -> str:
-        client.upload_file(str(path), "bench", path.name)
-        return f"s3://bench/{path.name}"
-
-    try:
-        yield put
-    finally:
-        running.stop()
-
-
 def _films(folder: Path, minutes: int) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     name = f"film_{minutes}_min"
@@ -317,4 +276,4 @@ def _ffmpeg(*arguments: object) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -20,7 +20,6 @@ for others take turns on the machine. On a GPU it is the time of the device alon
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 import time
@@ -31,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.frame import add_choice, is_here, parser_of, print_table, waiting_for
 from benchmarks.ops_devices import Cpu, Cuda, NoDevice, clocked
 
 __all__ = ["main"]
@@ -143,7 +143,7 @@ def _published(device: Cpu, _only: list[str]) -> Iterator[Row]:
     rotate = ops.Rotate(angle=30.0, keep_size=True, fill_value=0.0)
     chain = ops.Chain(ops.Crop(crop=(200, 200)), rotate)
     ours = device.measure(lambda: chain(x))
-    finish = _finish(device)
+    finish = waiting_for(device.name)
     by_clock = clocked(lambda: chain(x), finish)
     yield "seqpipe", *ours, f"{by_clock:.3f} ms by the clock"
     torch, vision = _module("torch"), _module("torchvision.transforms.v2.functional")
@@ -233,11 +233,11 @@ _JOBS: dict[str, tuple[tuple[str, ...], Callable[[Cpu, list[str]], Iterator[Row]
 }
 
 
-def main() -> int:
+def main() -> None:
     """Print a table for each job."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--job", action="append", choices=list(_JOBS), help="may be repeated; by default all")
+    add_choice(parser, "--job", _JOBS)
     parser.add_argument("--only", action="append", default=[], help="operators by name; may be repeated")
     parser.add_argument("--threads", type=int, default=1, help="of OpenCV and torch")
     options = parser.parse_args()
@@ -249,27 +249,17 @@ def main() -> int:
     device = Cuda() if options.device == "cuda" else Cpu()
     for job in options.job or _JOBS:
         columns, rows = _JOBS[job]
-        print(f"\n| {job}, {device.name} | {' | '.join(columns)} |\n|{'---|' * (1 + len(columns))}")
-        for row in rows(device, options.only):
-            cells = (f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row)
-            print(f"| {' | '.join(cells)} |", flush=True)
-    return 0
-
-
-def _finish(device: Cpu) -> Callable[[], Any]:
-    """Return a function that waits for a device."""
-    if device.name == "cpu":
-        return lambda: None
-    synchronize: Callable[[], Any] = importlib.import_module("cupy").cuda.Device().synchronize
-    return synchronize
+        print()
+        cells = (
+            (f"{cell:.3f}" if isinstance(cell, float) else cell for cell in row)
+            for row in rows(device, options.only)
+        )
+        print_table((f"{job}, {device.name}", *columns), cells)
 
 
 def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
+    return importlib.import_module(name) if is_here(name) else None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

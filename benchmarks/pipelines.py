@@ -20,7 +20,6 @@ import contextlib
 import importlib
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks import media
+from benchmarks.frame import ask_process, parser_of
 
 __all__ = ["main"]
 
@@ -39,8 +41,6 @@ _BATCH, _CLIPS = 8, 4  # clips in a batch, and of a file
 def _overhead(device: str, batches: int, rounds: int) -> None:
     import seqpipe
     from seqpipe import Clip, fn, ops
-
-    from . import media
 
     folder = Path.home() / ".cache" / "seqpipe-bench"
     sources = [media.small(folder, number) for number in range(4)]
@@ -143,7 +143,7 @@ def _torchvision(batches: list[Any], device: str) -> tuple[Callable[[], Any], st
 
 def main() -> None:
     """Print the table, or run as the process of one contestant."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("job", choices=("overhead", "external"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batches", type=int, default=20)
@@ -161,20 +161,13 @@ def main() -> None:
     pythons = dict(one.split("=", 1) for one in options.python)
     base = 0.0
     for name in _CONTESTANTS:
-        arguments = [
-            "--device",
-            options.device,
-            "--images",
-            str(options.images),
-            "--batches",
-            str(options.batches),
-        ]
-        words = [pythons.get(name, sys.executable), __file__, "external", "--only", name, *arguments]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"{name}: not run: {done.stderr.strip().splitlines()[-1]}")
+        words = ("external", "--only", name, "--device", options.device, "--images", str(options.images))
+        words = (*words, "--batches", str(options.batches))
+        python = pythons.get(name, sys.executable)
+        result, why = ask_process("benchmarks.pipelines", *words, python=python, limit_s=600)
+        if result is None:
+            print(f"{name}: not run: {why}")
             continue
-        result = json.loads(done.stdout.splitlines()[-1])
         base = base or result["images/s"]
         rate = result["images/s"]
         print(f"{name:12s} {rate:8.0f} images/s, seqpipe {base / rate:.2f} × ({result['version']})")

@@ -10,9 +10,8 @@ left out where it is not installed.
 from __future__ import annotations
 
 import argparse
-import statistics
+import itertools
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +23,8 @@ from seqpipe import Cache, Prepare, ops, recipes
 from seqpipe.sequence import Sequence
 from seqpipe.volume import save
 
+from .frame import in_turns, least, medians, parser_of, print_table, waiting_for
+
 __all__ = ["main"]
 
 SIZE, PATCH = (160, 160, 160), (128, 128, 128)
@@ -31,7 +32,7 @@ SIZE, PATCH = (160, 160, 160), (128, 128, 128)
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--volumes", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=5)
@@ -46,21 +47,17 @@ def main() -> None:
         if options.device == "cuda":
             feeds["seqpipe, volumes on the GPU"] = _seqpipe(files, options, "cuda")
         feeds |= _monai(files, options)
-        print(f"| {options.device}, {options.threads} threads | ms a batch of 2, median | least |\n|-|-|-|")
-        for name, feed in feeds.items():
-            taken = _taken(feed, options.epochs)
-            print(f"| {name} | {statistics.median(taken):.1f} | {min(taken):.1f} |", flush=True)
+        batches = -(-options.volumes // 2)
+        columns = f"{options.device}, {options.threads} threads", "ms a batch of 2, median", "least"
+        print_table(columns, (_row(name, feed, options.epochs, batches) for name, feed in feeds.items()))
 
 
-def _taken(feed: Callable[[int], Iterator[Any]], epochs: int) -> list[float]:
-    """Return the milliseconds for a batch of each epoch after the first."""
-    times = []
-    for epoch in range(epochs + 1):
-        begin, count = time.perf_counter(), 0
-        for _ in feed(epoch):
-            count += 1
-        times.append((time.perf_counter() - begin) * 1e3 / count)
-    return times[1:]
+def _row(name: str, feed: Callable[[int], Iterator[Any]], epochs: int, batches: int) -> tuple[str, str, str]:
+    """Return the milliseconds of a batch in each epoch after the first."""
+    numbers = itertools.count()
+    epoch: Callable[[], Any] = lambda: [None for _ in feed(next(numbers))]  # noqa: E731  as short as it is
+    spent = in_turns({name: epoch}, epochs, warm_up=1)[name]
+    return name, *(f"{of(spent).wall_ms / batches:.1f}" for of in (medians, least))
 
 
 def _written(folder: Path, count: int) -> list[dict[str, Path]]:
@@ -90,20 +87,13 @@ def _seqpipe(
         device=options.device,
         shuffle=True,
     )
-    feeding = volumes.batch(2).map(chain)
+    feeding, wait = volumes.batch(2).map(chain), waiting_for(options.device)
 
     def feed(epoch: int) -> Iterator[Any]:
         yield from feeding.epoch(epoch)
-        _finished(options.device)
+        wait()
 
     return feed
-
-
-def _finished(device: str) -> None:
-    if device == "cuda":
-        import cupy
-
-        cupy.cuda.Device().synchronize()
 
 
 def _monai(

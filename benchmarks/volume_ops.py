@@ -9,13 +9,13 @@ at 1, and what the host does for a batch of it while kernels are queued. Peers t
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import signal
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -26,6 +26,7 @@ from seqpipe.ops import Chain
 from seqpipe.parts import Labels
 
 from .batchgenerators import seconds_a_sample
+from .frame import in_turns, is_here, least, medians, parser_of, print_table, waiting_for
 
 __all__ = ["main"]
 
@@ -44,7 +45,7 @@ _RECIPES: Final = ((1, False), (1, True), (4, True))  # channels, and whether al
 
 def main() -> None:
     """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--size", type=int, default=160)
     parser.add_argument("--threads", type=int, default=2)
@@ -66,20 +67,14 @@ def main() -> None:
         jobs |= _peers(options.size, 2)
     jobs |= {} if options.no_recipes else _recipes(options.device)
     jobs |= _planning()
-    wait = _wait(options.device)
-    print(f"| {options.device}, {options.threads} threads | ms, median | least |\n|-|-|-|")
-    taken: dict[str, list[float]] = {name: [] for name in jobs}
-    for job in jobs.values():
-        job()
-    for _ in range(options.rounds):
-        for name, job in jobs.items():
-            wait()
-            begin = time.perf_counter()
-            job()
-            wait()
-            taken[name].append((time.perf_counter() - begin) * 1e3)
-    for name, times in taken.items():
-        print(f"| {name} | {statistics.median(times):.3f} | {min(times):.3f} |", flush=True)
+    spent = in_turns(jobs, options.rounds, warm_up=1, wait=_wait(options.device))
+    print_table(
+        (f"{options.device}, {options.threads} threads", "ms, median", "least"),
+        (
+            (name, f"{medians(rounds).wall_ms:.3f}", f"{least(rounds).wall_ms:.3f}")
+            for name, rounds in spent.items()
+        ),
+    )
     if options.device == "cuda":
         _profile(jobs)
 
@@ -99,45 +94,43 @@ def _peer(workers: int, seconds: float) -> None:
 
 
 def _profile(jobs: dict[str, Callable[[], Any]]) -> None:
-    """Print for each job the time of the GPU, of the host until all is queued, and of one of ten calls."""
+    """Print for each job, and then for each operator, the GPU's time and the host's until all is queued."""
     import cupy
 
-    print("| job | GPU, ms | host, ms | a call of ten in a row, ms |\n|-|-|-|-|")
-    for name, job in jobs.items():
-        begin, end, rounds = cupy.cuda.Event(), cupy.cuda.Event(), []
-        for _ in range(7):
-            cupy.cuda.Device().synchronize()
-            cupy.cuda.get_current_stream().synchronize()
-            started = time.perf_counter()
-            begin.record()
-            job()
-            end.record()
-            host = (time.perf_counter() - started) * 1e3
-            end.synchronize()
-            rounds.append((cupy.cuda.get_elapsed_time(begin, end), host))
+    def in_a_row(job: Callable[[], Any]) -> float:
         started = time.perf_counter()
         for _ in range(10):
             job()
         cupy.cuda.Device().synchronize()
-        row = (time.perf_counter() - started) * 1e2
-        gpu, host = (statistics.median(one[n] for one in rounds) for n in range(2))
-        print(f"| {name} | {gpu:.3f} | {host:.3f} | {row:.3f} |", flush=True)
-    print("| operator, 4 × 128³ float32 | GPU, ms | host, ms |\n|-|-|-|")
+        return (time.perf_counter() - started) * 1e2
+
+    print_table(
+        ("job", "GPU, ms", "host, ms", "a call of ten in a row, ms"),
+        ((name, *_queued(job, 7), f"{in_a_row(job):.3f}") for name, job in jobs.items()),
+    )
     volume = cupy.random.random((4, 128, 128, 128), dtype=cupy.float32)
-    for name, op in _each_operator().items():
-        costs = []
-        for _ in range(5):
-            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-            cupy.cuda.Device().synchronize()
-            started = time.perf_counter()
-            begin.record()
-            op(volume, layout="CDHW")
-            end.record()
-            host = (time.perf_counter() - started) * 1e3
-            end.synchronize()
-            costs.append((cupy.cuda.get_elapsed_time(begin, end), host))
-        gpu, host = (statistics.median(one[n] for one in costs[1:]) for n in range(2))
-        print(f"| {name} | {gpu:.3f} | {host:.3f} |", flush=True)
+    print_table(
+        ("operator, 4 × 128³ float32", "GPU, ms", "host, ms"),
+        ((name, *_queued(partial(op, volume, layout="CDHW"), 5)) for name, op in _each_operator().items()),
+    )
+
+
+def _queued(job: Callable[[], Any], rounds: int) -> tuple[str, str]:
+    """Return medians of the GPU's time, and of the host's until all is queued, after a round that does not count."""
+    import cupy
+
+    begin, end, costs = cupy.cuda.Event(), cupy.cuda.Event(), []
+    for _ in range(rounds):
+        cupy.cuda.Device().synchronize()
+        started = time.perf_counter()
+        begin.record()
+        job()
+        end.record()
+        host = (time.perf_counter() - started) * 1e3
+        end.synchronize()
+        costs.append((cupy.cuda.get_elapsed_time(begin, end), host))
+    gpu, host = map(statistics.median, zip(*costs[1:], strict=True))
+    return f"{gpu:.3f}", f"{host:.3f}"
 
 
 def _each_operator() -> dict[str, Any]:
@@ -160,12 +153,13 @@ def _each_operator() -> dict[str, Any]:
 
 
 def _wait(device: str) -> Callable[[], Any]:
-    if device == "cpu":
-        return lambda: None
-    import cupy
+    """Return a function that waits for a device, and for torch where it has work there."""
+    if device == "cpu" or not is_here("torch"):
+        return waiting_for(device)
     import torch
 
-    return lambda: (cupy.cuda.get_current_stream().synchronize(), torch.cuda.synchronize())
+    wait = waiting_for(device)
+    return lambda: (wait(), torch.cuda.synchronize())
 
 
 def _there(array: Any, device: str) -> Any:

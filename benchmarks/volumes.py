@@ -11,7 +11,6 @@ what the copies alone take. A library that is not installed is left out.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import statistics
@@ -26,6 +25,8 @@ import numpy as np
 import seqpipe
 from seqpipe import Cache, Patch, Prepare
 from seqpipe.volume import save
+
+from .frame import add_choice, in_turns, is_here, medians, parser_of
 
 
 def phantom(shape):
@@ -78,15 +79,7 @@ READERS = {
 
 def measured(calls, rounds):
     """Return median milliseconds of each call; calls run in turns."""
-    times = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    for _ in range(rounds):
-        for name, call in calls.items():
-            begin = time.perf_counter()
-            call()
-            times[name].append(1e3 * (time.perf_counter() - begin))
-    return {name: statistics.median(values) for name, values in times.items()}
+    return {name: medians(spent).wall_ms for name, spent in in_turns(calls, rounds, warm_up=1).items()}
 
 
 def table(title, rows):
@@ -97,25 +90,21 @@ def table(title, rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--size", default="160x256x256", help="slices x rows x columns")
-    parser.add_argument("--job", choices=("read", "ct", "cache"), action="append", help="all by default")
+    add_choice(parser, "--job", JOBS)
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
         work_case(options.case, options.contestant)
         return
-    if "read" in (options.job or ["read"]):
-        reading(options)
-    if "ct" in (options.job or ["ct"]):
-        ct_case(options.rounds)
-    if "cache" in (options.job or ["cache"]):
-        cached(options.rounds)
+    for job in options.job or JOBS:
+        JOBS[job](options)
 
 
-def cached(rounds):
+def cached(options):
     """An epoch of 16 patches of 128³ of four volumes that a cache holds."""
     shape = (160, 256, 256)
     with tempfile.TemporaryDirectory() as folder:
@@ -148,7 +137,7 @@ def cached(rounds):
             "from main memory": lambda: [None for _ in kept],
             "copying into new memory": copies,
         }
-        medians = measured(calls, rounds)
+        medians = measured(calls, options.rounds)
         cache_mb = sum(path.stat().st_size for path in Path(folder, "kept").iterdir()) / 1e6
         table(
             f"16 patches of 128³ int16 of 4 volumes, {cache_mb:.0f} MB in the cache's folder, one thread",
@@ -160,7 +149,7 @@ def cached(rounds):
 def reading(options):
     """Whole files, by each library that is installed."""
     shape = tuple(map(int, options.size.split("x")))
-    here = {name: call for name, (module, call) in READERS.items() if importlib.util.find_spec(module)}
+    here = {name: call for name, (module, call) in READERS.items() if is_here(module)}
     with tempfile.TemporaryDirectory() as folder:
         volume = seqpipe.Sequence(phantom(shape)[..., None], "DHWC", affine=np.eye(4)[:, [2, 1, 0, 3]])
         for ending in (".nii.gz", ".nii"):
@@ -171,7 +160,7 @@ def reading(options):
             table(f"read {options.size} int16 {ending} ({size:.1f} MB)", measured(calls, options.rounds))
 
 
-def ct_case(rounds):
+def ct_case(options):
     """A CT with 13 organs: to RAS, 1.5 x 1.5 x 2 mm, clipped and scaled, cropped to the body, four balanced patches.
 
     Each contestant works in a process of its own, whose memory is that of this job alone; they take turns.
@@ -195,10 +184,10 @@ def ct_case(rounds):
     with tempfile.TemporaryDirectory() as folder:
         for name, data in (("image", image), ("label", label)):
             save(seqpipe.Sequence(data[..., None], "DHWC", affine=affine), Path(folder) / f"{name}.nii.gz")
-        here = [name for name, (module, _) in CASES.items() if importlib.util.find_spec(module)]
+        here = [name for name, (module, _) in CASES.items() if is_here(module)]
         workers = {name: _worker(name, folder) for name in here}
         answers = {name: [] for name in here}
-        for _ in range(rounds + 1):
+        for _ in range(options.rounds + 1):
             for name, worker in workers.items():
                 answers[name].append(_turn(worker))
         for worker in workers.values():
@@ -283,6 +272,7 @@ def case_by_monai(folder):
 
 LOW, HIGH = -175.0, 250.0
 CASES = {"seqpipe": ("seqpipe", case_by_seqpipe), "MONAI": ("monai", case_by_monai)}
+JOBS = {"read": reading, "ct": ct_case, "cache": cached}
 
 
 if __name__ == "__main__":

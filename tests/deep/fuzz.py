@@ -34,8 +34,8 @@ __all__ = ["main"]
 KINDS = {
     "videos": "tests.support.fuzz",
     "volumes": "tests.support.fuzz_volumes",
-    "images": "tests.support.fuzz_images",
-    "archives": "tests.support.fuzz_archives",
+    "images": "tests.deep.fuzz_images",
+    "archives": "tests.deep.fuzz_archives",
 }
 """Kind of files → the module whose ``sources`` gives the files to damage, and whose ``tried`` reads a mutant."""
 

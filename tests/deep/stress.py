@@ -17,7 +17,7 @@ from typing import get_args
 
 from seqpipe.video.device import DecodeChoice
 from seqpipe.video.engine.engine import available_cores
-from tests.support.crowd import Crowd
+from tests.deep.crowd import Crowd
 
 __all__ = ["main"]
 

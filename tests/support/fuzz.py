@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import random
+import resource
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
@@ -160,6 +161,28 @@ class Verdict:
     counts: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def judged(self, subject: Mutant) -> Iterator[None]:
+        """Count what is done within as read, or as refused by an error of ours; another exception is a fault."""
+        try:
+            yield
+        except SeqpipeError as error:
+            self.errors[type(error).__name__] += 1
+            self.counts["refused"] += 1
+        except Exception as error:
+            self.faults.append(f"{subject}: raised {type(error).__name__}: {error}")
+        else:
+            self.counts["read"] += 1
+
+    @contextlib.contextmanager
+    def bounded(self, subject: Mutant, most_mib: int) -> Iterator[None]:
+        """More memory than this, taken within, is a fault."""
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        yield
+        taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+        if taken > most_mib:
+            self.faults.append(f"{subject}: takes {taken} MiB for {len(subject.data)} bytes")
 
     def add(self, other: Verdict) -> None:
         """Count another verdict too."""

@@ -55,8 +55,8 @@ class HostCopy:
         if value.on_gpu:
             return value
         read = [self._window(part, value.layout) for part in (value.data[:1] if value.dense else value)]
-        windows = [() if one is None else one.window for one in read]
-        done = all(one is not None and one.done for one in read)
+        windows = [() if array is None else array.window for array in read]
+        done = all(item is not None and item.done for item in read)
         made = Copied(self.memory, self.crop if done else None)
         if value.dense:
             if not copied and self.memory.device is None:

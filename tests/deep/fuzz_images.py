@@ -6,7 +6,7 @@ A small file takes no more memory than the pixels that its bytes can hold.
 from __future__ import annotations
 
 import random
-import resource
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,9 @@ import numpy as np
 from PIL import Image
 
 import seqpipe
-from seqpipe.errors import SeqpipeError
 from seqpipe.images import decode_image
-
-from .fuzz import Mutant, Verdict
-from .media import MADE_DIR
+from tests.support.fuzz import Mutant, Verdict
+from tests.support.media import MADE_DIR
 
 __all__ = ["sources", "tried"]
 
@@ -79,32 +77,22 @@ def tried(subject: Mutant, folder: Path, *, device: str = "cpu", seed: int = 0) 
         seed: decides, with its number, which forms come first.
     """
     verdict, rng = Verdict(), random.Random(f"images {seed} {subject.number}")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     frames = folder / f"{subject.number}"
     frames.mkdir()
     path = frames / f"1{Path(subject.name).suffix}"
-    path.write_bytes(subject.data)
     ways = [
         lambda color=color: decode_image(subject.data, color) for color in ("RGB", "GRAY", "any", "YCbCr")
     ]
     ways += [lambda: seqpipe.open(frames, device=device)[:], lambda: seqpipe.open(path, device=device)]
     shapes = set()
-    for number, way in rng.sample(list(enumerate(ways)), len(ways)):
-        try:
-            result = way()
-            if number < 4:
-                shapes.add(result.shape[:2])
-            verdict.counts["read"] += 1
-        except SeqpipeError as error:
-            verdict.errors[type(error).__name__] += 1
-            verdict.counts["refused"] += 1
-        except Exception as error:
-            verdict.faults.append(f"{subject}: raised {type(error).__name__}: {error}")
+    with verdict.bounded(subject, _MOST_MIB):
+        path.write_bytes(subject.data)
+        for number, way in rng.sample(list(enumerate(ways)), len(ways)):
+            with verdict.judged(subject):
+                result = way()
+                if number < 4:
+                    shapes.add(result.shape[:2])
+        shutil.rmtree(frames)
     if len(shapes) > 1:
         verdict.faults.append(f"{subject}: its size is {shapes}")
-    path.unlink()
-    frames.rmdir()
-    taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
-    if taken > _MOST_MIB:
-        verdict.faults.append(f"{subject}: takes {taken} MiB for {len(subject.data)} bytes")
     return verdict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import resource
 import struct
 import tarfile
 from collections.abc import Callable
@@ -18,10 +17,8 @@ from seqpipe import flow
 from seqpipe.core.files.checks import masked_crc32c
 from seqpipe.dali import fn, pipeline_def
 from seqpipe.dali import tfrecord as tfrec
-from seqpipe.errors import SeqpipeError
-
-from .fuzz import Mutant, Verdict
-from .media import MADE_DIR
+from tests.support.fuzz import Mutant, Verdict
+from tests.support.media import MADE_DIR
 
 __all__ = ["sources", "tried"]
 
@@ -78,22 +75,13 @@ def tried(subject: Mutant, folder: Path, *, device: str = "cpu", seed: int = 0) 
     """
     del device, seed
     verdict = Verdict()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     path = folder / f"{subject.number}{Path(subject.name).suffix}"
-    path.write_bytes(subject.data)
-    for way in _WAYS[path.suffix]:
-        try:
-            way(str(path))
-            verdict.counts["read"] += 1
-        except SeqpipeError as error:
-            verdict.errors[type(error).__name__] += 1
-            verdict.counts["refused"] += 1
-        except Exception as error:
-            verdict.faults.append(f"{subject}: raised {type(error).__name__}: {error}")
-    path.unlink()
-    taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
-    if taken > _MOST_MIB:
-        verdict.faults.append(f"{subject}: takes {taken} MiB for {len(subject.data)} bytes")
+    with verdict.bounded(subject, _MOST_MIB):
+        path.write_bytes(subject.data)
+        for way in _WAYS[path.suffix]:
+            with verdict.judged(subject):
+                way(str(path))
+        path.unlink()
     return verdict
 
 
