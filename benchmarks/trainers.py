@@ -214,12 +214,14 @@ def _gop(gop: int) -> Callable[[argparse.Namespace], Iterator[dict[str, float]]]
     def read(options: argparse.Namespace) -> Iterator[dict[str, float]]:
         import seqpipe
 
-        count = 2 if options.test else 64
         folder = options.folder / f"gops_{options.codec}"
-        files = [
-            _video(folder / f"{gop}_{n:02d}.mp4", (340, 256), 300 * n % 60000, 300, options.codec, gop)
-            for n in range(count)
-        ]
+
+        def made(n: int) -> Path:
+            first = 300 * n % 60000
+            return _video(folder / f"{gop}_{n:02d}.mp4", (340, 256), first, 300, options.codec, gop)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            files = list(pool.map(made, range(2 if options.test else options.videos)))
         dataset = seqpipe.videos(
             files,
             seqpipe.Clip(16, stride=4, per_video=8),
@@ -274,7 +276,7 @@ def _processor_s() -> float:
 
 def _run(job: str, name: str, options: argparse.Namespace) -> dict[str, float] | None:
     command = [sys.executable, "-m", "benchmarks.trainers", "--measure", job, name]
-    for option in ("codec", "device", "workers", "folder"):
+    for option in ("codec", "device", "workers", "videos", "folder"):
         command += [f"--{option}", str(getattr(options, option))]
     done = subprocess.run(
         [*command, *["--test"] * options.test], cwd=_ROOT, capture_output=True, text=True, timeout=600
@@ -299,7 +301,7 @@ def main() -> int:
     for job in options.job or JOBS:
         best: dict[str, dict[str, float]] = {}
         for _ in range(options.rounds):
-            for name in JOBS[job]:
+            for name in options.only or JOBS[job]:
                 result = _run(job, name, options)
                 if result and result["wall_s"] < best.get(name, {}).get("wall_s", np.inf):
                     best[name] = {**result, "cpu_s": min(result["cpu_s"], best.get(name, result)["cpu_s"])}
@@ -325,6 +327,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="threads, or worker processes"
     )
+    parser.add_argument("--videos", type=int, default=64, help="of gops")
+    parser.add_argument("--only", action="append", help="a contestant; may be repeated")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("/tmp/trainers"), help="for the videos")
     parser.add_argument("--test", action="store_true", help="a few small videos, to show that it runs")

@@ -214,7 +214,8 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
 
     Args:
         source: a path, an fsspec URL such as ``s3://bucket/clip.mp4``, the bytes of a file, or a file object; for
-            volumes also a folder (a DICOM series, a Zarr array, images) or a list of files.
+            volumes also a folder (a DICOM series, a Zarr array, images), a DICOMDIR, or a list of files;
+            ``folder::UID`` is a folder with the ``series``, ``file.h5::/path`` a file with the ``key``.
         device: device of the result: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"`` for the first usable GPU, else
             the CPU.
         decode: for videos: decode backend for a GPU: ``"auto"`` (NVDEC, and the CPU for streams that NVDEC does not
@@ -225,7 +226,7 @@ def open(  # noqa: A001 - the name is read as seqpipe.open, in the manner of gzi
         cache_dir: for videos: folder of the index cache; None for the platform's cache folder.
         register: for videos: a register of indexes, made by ``seqpipe index --register``, for videos without an index
             in the cache.
-        series: for DICOM folders with several series: the SeriesInstanceUID of one.
+        series: for DICOM folders, at any depth, and DICOMDIRs with several series: the SeriesInstanceUID of one.
         key: for NPZ: name of the array; for Zarr: path of the array in the group.
         stored: for volumes: whether voxels have the values stored in the file, with slope and intercept in ``.scale``;
             otherwise these are applied.

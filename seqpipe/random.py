@@ -51,7 +51,7 @@ _ROUNDS: Final = 8
 _WORD: Final = (1 << 64) - 1
 # Below this size a Feistel network has too few bits to make all orders equally likely (8 rounds over 4 bits
 # fail a chi-square test of the 120 orders of 5), and a table is small.
-_TABLE: Final = 1024
+_MAX_TABLE_SIZE: Final = 1024
 _MAX_IDLE: Final = 64
 _BLOCK: Final = 4  # words for each counter value
 _EMPTY_BUFFER: Final = (0,) * _BLOCK
@@ -196,7 +196,9 @@ class Permutation:
             raise ParameterError(f"size={size} is not valid", allowed="a whole number of at least 0")
         self.size = size
         rng = stream(seed, name, epoch)
-        self._table: IntArray | None = rng.permutation(size).astype(np.int64) if size <= _TABLE else None
+        self._table: IntArray | None = (
+            rng.permutation(size).astype(np.int64) if size <= _MAX_TABLE_SIZE else None
+        )
         self._half = (max(size - 1, 1).bit_length() + 1) // 2
         self._mask = np.uint64((1 << self._half) - 1)
         self._keys = rng.integers(0, _WORD, size=_ROUNDS, dtype=np.uint64, endpoint=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from collections.abc import Sequence as Seq
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,8 +32,12 @@ def for_each_index(
     stream: int | None = None,
     register: SharedRegister | None = None,
     known: str | None = None,
+    stop: Callable[[], object] = lambda: None,
 ) -> Generator[tuple[str, ResultT | SeqpipeError], None, None]:
-    """Call a function with the index of each video, several at a time, and keep only its result."""
+    """Call a function with the index of each video, several at a time, and keep only its result.
+
+    ``stop`` is called at the end, before running calls are waited for.
+    """
     from ..video.engine.engine import Engine, available_cores
     from ..video.index.open import open_index
     from ..video.source.source import open_source
@@ -54,7 +59,12 @@ def for_each_index(
         return use(item, index)
 
     threads = max(1, min(jobs or available_cores(), len(items)))
-    with progress_bar("Indexing", len(items), "files", len(items)) as bar, Engine(threads) as engine:
+    with (
+        progress_bar("Indexing", len(items), "files", len(items)) as bar,
+        Engine(threads) as engine,
+        ExitStack() as stack,
+    ):
+        stack.callback(stop)
         for result in engine.map(lambda item: attempted(item, work), items):
             bar.advance(1)
             bar.finish_input()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import click
@@ -50,7 +51,8 @@ __all__ = ["run", "show_plans"]
 _INTERRUPTED = "No file is incomplete; repeat the command with --resume to continue."
 
 PlanOrError: TypeAlias = "SourcePlan | SeqpipeError"
-Planner: TypeAlias = Callable[[InputFile, PacketIndex], SourcePlan]
+Planner: TypeAlias = tuple[Callable[[InputFile, PacketIndex], SourcePlan], Callable[[], object]]
+"""What plans a video, and what stops it."""
 Exporter: TypeAlias = Callable[[SourcePlan, IntArray, IntArray, ExportWork, Device], SourceOutcome]
 
 
@@ -80,7 +82,7 @@ def run(options: Options) -> int:
     request = ExportRequest.of(options, volumes=bool(volumes))
     report = ExportReport(options.out, len(items), as_json=options.as_json)
     if options.dry_run:
-        planned = _plan_all(request, items, lambda item, index: make_plan(item, index, request))
+        planned = _plan_all(request, items, (partial(_plan_known, request), lambda: None))
         plans = _plans_of(planned, request)
         errors = [error for _, error in planned if isinstance(error, SeqpipeError)]
         show_plans(plans, _existing_files(plans, request), errors, request, report)
@@ -119,13 +121,19 @@ def _export(request: ExportRequest, report: ExportReport, items: Seq[InputFile |
 
 def _planner(request: ExportRequest, sources: int, stack: ExitStack) -> Planner:
     """What plans a video; scenes are written meanwhile where that is possible."""
-    drafts = None
     if request.selection.scenes:
         from .exporters.scenes import scene_drafts
 
         jobs = request.options.jobs or available_cores()
         drafts = stack.enter_context(scene_drafts(request, max(1, jobs // min(jobs, sources))))
-    return (lambda item, index: make_plan(item, index, request)) if drafts is None else drafts.plan
+        if drafts is not None:
+            return drafts.plan, drafts.stop.set
+    return partial(_plan_known, request), lambda: None
+
+
+def _plan_known(request: ExportRequest, item: InputFile, index: PacketIndex) -> SourcePlan:
+    """Plan a video from its index, and what is known of its frames."""
+    return make_plan(item, index, request)
 
 
 def _plans_of(planned: Seq[tuple[str, PlanOrError]], request: ExportRequest) -> list[SourcePlan]:
@@ -202,7 +210,7 @@ def _export_to_manifest(
 
 
 def _plan_all(
-    request: ExportRequest, items: Seq[InputFile | SeqpipeError], plan: Planner
+    request: ExportRequest, items: Seq[InputFile | SeqpipeError], planner: Planner
 ) -> list[tuple[str, PlanOrError]]:
     """For each source, its path and its plan or the error that prevents one."""
     options = request.options
@@ -214,7 +222,8 @@ def _plan_all(
     else:
         results = for_each_index(
             items,
-            plan,
+            planner[0],
+            stop=planner[1],
             jobs=options.jobs,
             cache_dir=options.cache_dir,
             stream=options.stream,

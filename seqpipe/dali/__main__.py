@@ -60,10 +60,10 @@ def _found(module: str, name: str) -> Any:
 
         return getattr(Pipeline(1, 1, None), name)
     place: Any = sys.modules[__package__ or "seqpipe.dali"]
-    for part in filter(None, module.split(".")):
-        if isinstance(place, ModuleType) and not hasattr(place, part):
-            importlib.import_module(f"{place.__name__}.{part}")
-        place = getattr(place, part)
+    for step in filter(None, module.split(".")):
+        if isinstance(place, ModuleType) and not hasattr(place, step):
+            importlib.import_module(f"{place.__name__}.{step}")
+        place = getattr(place, step)
     return getattr(place, name)
 
 

@@ -97,12 +97,14 @@ def called(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         )
     if current() is None:
         return _outside(row, inputs, arguments)
-    count = next((len(one) for one in inputs if _is_node_list(one)), 0)
+    count = next((len(operand) for operand in inputs if _is_node_list(operand)), 0)
     if not count:
         call = _checked_call(row, inputs, arguments)
         return native(call) if row.build is None else row.build(call)
     results = [
-        call_operator(row, tuple(one[n] if _is_node_list(one) else one for one in inputs), dict(arguments))
+        call_operator(
+            row, tuple(item[n] if _is_node_list(item) else item for item in inputs), dict(arguments)
+        )
         for n in range(count)
     ]
     if isinstance(results[0], (tuple, list)):
@@ -149,7 +151,7 @@ def _checked_call(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) 
     device, name, seed = (args.pop(key, None) for key in ("device", "name", "seed"))
     for key in _IGNORED:
         args.pop(key, None)
-    nodes = [node_of(one) for one in inputs if one is not None]
+    nodes = [node_of(operand) for operand in inputs if operand is not None]
     if not nodes and not row.name.startswith(_SOURCES):
         raise ParameterError(f"{location()}the input is missing", source=f"fn.{row.name}", allowed="a node")
     pipe = current()
@@ -278,7 +280,7 @@ def _split_arguments(
             raise call.wrong(f"there is no argument {name!r}", allowed=", ".join(sorted(parameters)))
         if isinstance(value, ops.DataNode):
             nodes[name] = node_of(value).cpu()
-        elif isinstance(value, (list, tuple)) and any(isinstance(one, ops.DataNode) for one in value):
+        elif isinstance(value, (list, tuple)) and any(isinstance(item, ops.DataNode) for item in value):
             nodes[name] = stacked_nodes(value)
         else:
             constants[name] = _constant(call, parameters[name], value)
@@ -325,7 +327,7 @@ def _on_images(op: Any, value: Value, run: Run, cast_to: str | None, *, apart: b
 
 
 def _cast(value: Value, kind: str) -> Any:
-    return converted(value.data, kind) if value.dense else [converted(part, kind) for part in value.data]
+    return converted(value.data, kind) if value.dense else [converted(array, kind) for array in value.data]
 
 
 def _on_lists(op: Any, values: list[Value], run: Run) -> Any:
@@ -366,7 +368,7 @@ def stacked_nodes(components: Seq[Any]) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         return Value(np.stack([value.stacked().reshape(len(value)) for value in values], axis=1))
 
-    return DataNode("stack", [node_of(one).cpu() for one in components], compute)
+    return DataNode("stack", [node_of(component).cpu() for component in components], compute)
 
 
 def plain(name: str, value: Any) -> Any:
@@ -382,7 +384,7 @@ def plain(name: str, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list):
-        return tuple(plain("", one) for one in value)
+        return tuple(plain("", item) for item in value)
     return value
 
 
@@ -401,7 +403,7 @@ def _is_node_list(argument: Any) -> bool:
     return (
         isinstance(argument, list)
         and bool(argument)
-        and all(isinstance(one, ops.DataNode) for one in argument)
+        and all(isinstance(item, ops.DataNode) for item in argument)
     )
 
 

@@ -41,7 +41,7 @@ def evaluated(node: NativeNode, run: Run, known: dict[int, Any]) -> Any:
     if isinstance(node, ComputedNode):
         return node.batch
     if id(node) not in known:
-        known[id(node)] = node, node.value([evaluated(one, run, known) for one in node.operands], run)
+        known[id(node)] = node, node.value([evaluated(operand, run, known) for operand in node.operands], run)
     return known[id(node)][1]
 
 
@@ -53,9 +53,9 @@ def run_of(batch_size: int, epoch: int = 0, first: int = 0) -> Run:
 def with_each_node(result: Any, function: Callable[[Any], Any]) -> Any:
     """Return a call's result, a node or nested lists, tuples and dictionaries of nodes, with each node replaced."""
     if isinstance(result, Mapping):
-        return {key: with_each_node(one, function) for key, one in result.items()}
+        return {key: with_each_node(node, function) for key, node in result.items()}
     if isinstance(result, (list, tuple)):
-        return type(result)(with_each_node(one, function) for one in result)
+        return type(result)(with_each_node(item, function) for item in result)
     return function(result)
 
 

@@ -223,26 +223,26 @@ class Condition:
             self._scopes.setdefault(branch, Scope(self._enclosing, self._condition, branch, self._where))
         return self._merge_values(one, other, name)
 
-    def _merge_values(self, one: Any, other: Any, name: str) -> Any:
+    def _merge_values(self, left: Any, other: Any, name: str) -> Any:
         """Return the value of a variable from its values after either branch; lists and dictionaries item by item."""
-        if one is other:
-            return Missing(name, self._where) if one is UNSET else one
-        if _is_mergeable(one) and _is_mergeable(other):
+        if left is other:
+            return Missing(name, self._where) if left is UNSET else left
+        if _is_mergeable(left) and _is_mergeable(other):
             scopes = self._scopes[True], self._scopes[False]
-            return merged(self._condition, one, other, scopes, self._enclosing, self._where)
-        if type(one) is type(other) and isinstance(one, (list, tuple)) and len(one) == len(other):
-            parts = [self._merge_values(a, b, name) for a, b in zip(one, other, strict=True)]
-            return one._make(parts) if hasattr(one, "_make") else type(one)(parts)  # of named tuples
-        if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-            return {key: self._merge_values(one[key], other[key], f"{name}[{key!r}]") for key in one}
-        if not isinstance(one, ops.DataNode) and type(one) is type(other) and _equal(one, other):
-            return one
+            return merged(self._condition, left, other, scopes, self._enclosing, self._where)
+        if type(left) is type(other) and isinstance(left, (list, tuple)) and len(left) == len(other):
+            made = [self._merge_values(a, b, name) for a, b in zip(left, other, strict=True)]
+            return left._make(made) if hasattr(left, "_make") else type(left)(made)  # of named tuples
+        if isinstance(left, dict) and isinstance(other, dict) and left.keys() == other.keys():
+            return {key: self._merge_values(left[key], other[key], f"{name}[{key!r}]") for key in left}
+        if not isinstance(left, ops.DataNode) and type(left) is type(other) and _equal(left, other):
+            return left
         return Missing(name, self._where)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(left: Any, other: Any) -> bool:
     try:
-        return bool(one == other)
+        return bool(left == other)
     except (TypeError, ValueError, ParameterError):
         return False
 
@@ -267,7 +267,7 @@ def _within(scope: Scope, node: DataNode) -> DataNode:
 
 def merged(
     condition: DataNode,
-    one: Any,
+    left: Any,
     other: Any,
     scopes: tuple[Scope, Scope],
     enclosing: Scope | None,
@@ -277,24 +277,24 @@ def merged(
 
     Args:
         condition: the condition's node.
-        one: the result of the branch for true: a node, or a number.
+        left: the result of the branch for true: a node, or a number.
         other: the result of the other branch.
         scopes: the branches.
         enclosing: the enclosing branch, or None.
         where: the line of the condition.
     """
     pipe = condition.pipeline
-    parts = []
-    for value, scope in zip((one, other), scopes, strict=True):
+    branches = []
+    for value, scope in zip((left, other), scopes, strict=True):
         pipe.scope = scope
         try:
-            parts.append(scope.restrict(node_of(value)))
+            branches.append(scope.restrict(node_of(value)))
         finally:
             pipe.scope = enclosing
-    device = "gpu" if any(getattr(part, "device", "cpu") == "gpu" for part in parts) else "cpu"
+    device = "gpu" if any(getattr(branch, "device", "cpu") == "gpu" for branch in branches) else "cpu"
     node = DataNode("merge", [condition], partial(_interleaved, where), device=device)
     node.where = where
-    return node.with_inputs((node.operands[0], *parts, *node.operands[1:]))
+    return node.with_inputs((node.operands[0], *branches, *node.operands[1:]))
 
 
 def _interleaved(where: str, values: list[Any], _: Run) -> Value:
@@ -325,18 +325,18 @@ def _interleaved(where: str, values: list[Any], _: Run) -> Value:
     return Value.of([next(samples[bool(flag)]) for flag in flags], one.layout)
 
 
-def both(one: Any, other: Callable[[], Any]) -> Any:
+def both(left: Any, other: Callable[[], Any]) -> Any:
     """Return ``one and other``: for nodes sample by sample, for plain values as in Python."""
-    if not isinstance(one, ops.DataNode):
-        return one and other()
-    return (one != 0) & (_truth(other()))
+    if not isinstance(left, ops.DataNode):
+        return left and other()
+    return (left != 0) & (_truth(other()))
 
 
-def either(one: Any, other: Callable[[], Any]) -> Any:
+def either(left: Any, other: Callable[[], Any]) -> Any:
     """Return ``one or other``; see :func:`both`."""
-    if not isinstance(one, ops.DataNode):
-        return one or other()
-    return (one != 0) | (_truth(other()))
+    if not isinstance(left, ops.DataNode):
+        return left or other()
+    return (left != 0) | (_truth(other()))
 
 
 def opposite(value: Any) -> Any:
@@ -348,11 +348,11 @@ def _truth(value: Any) -> Any:
     return value != 0 if isinstance(value, ops.DataNode) else bool(value)
 
 
-def selected(condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
+def selected(condition: Any, left: Callable[[], Any], other: Callable[[], Any]) -> Any:
     """Return ``one if condition else other``; see :func:`both`."""
     choice = Condition(condition)
     results: dict[bool, Any] = {}
-    for branch, evaluate in ((True, one), (False, other)):
+    for branch, evaluate in ((True, left), (False, other)):
         if choice.executes(branch):
             with choice.branch(branch):
                 results[branch] = evaluate()

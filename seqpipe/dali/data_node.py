@@ -182,7 +182,9 @@ class DataNode(ops.DataNode):
             if not len(index):
                 return Absent()
             run = run._replace(index=index)
-        values: list[Any] = [one if isinstance(one, Absent) else value_of(one) for one in operands]
+        values: list[Any] = [
+            operand if isinstance(operand, Absent) else value_of(operand) for operand in operands
+        ]
         return self._compute(values, run)
 
     def get(self) -> Any:
@@ -319,7 +321,7 @@ class Recipe:
 def nodes_in(result: Any) -> tuple[DataNode, ...]:
     """Return the nodes of a call's result, which may be a node, or nested lists and tuples of nodes."""
     if isinstance(result, (list, tuple)):
-        return tuple(node for one in result for node in nodes_in(one))
+        return tuple(node for item in result for node in nodes_in(item))
     return (result,)
 
 
@@ -341,8 +343,8 @@ def attached(node: ops.DataNode, pipe: Any) -> ops.DataNode:
             made = nodes_in(node.recipe.call())
             known.update(zip(node.recipe.outputs, made, strict=True))
             return known[node]  # type: ignore[no-any-return]
-        inputs = tuple(attached(one, pipe) for one in node.operands)
-        if all(one is other for one, other in zip(inputs, node.operands, strict=True)):
+        inputs = tuple(attached(operand, pipe) for operand in node.operands)
+        if all(item is other for item, other in zip(inputs, node.operands, strict=True)):
             known[node] = node
         else:
             known[node] = copy(node).with_inputs(inputs)
@@ -446,7 +448,9 @@ def fixed_value(value: Any) -> Any:
         return value if value.ndim > 1 else value.tolist()
     if isinstance(value, ScalarConstant):
         return value.value
-    if isinstance(value, (list, tuple)) and any(isinstance(one, (ScalarConstant, DataNode)) for one in value):
+    if isinstance(value, (list, tuple)) and any(
+        isinstance(item, (ScalarConstant, DataNode)) for item in value
+    ):
         return type(value)(map(fixed_value, value)) if type(value) in (list, tuple) else value
     return value
 
@@ -468,15 +472,17 @@ def arithmetic(sign: str, left: Any, right: Any) -> DataNode:
         ParameterError: an operand is neither a node nor a number.
     """
     nodes = [operand for operand in (left, right) if isinstance(operand, ops.DataNode)]
-    for number, one in enumerate((left, right)):
-        check_plain_list(one, number, sign)
-    constants = [None if isinstance(one, ops.DataNode) else operand_of(sign, one) for one in (left, right)]
+    for number, item in enumerate((left, right)):
+        check_plain_list(item, number, sign)
+    constants = [
+        None if isinstance(entry, ops.DataNode) else operand_of(sign, entry) for entry in (left, right)
+    ]
     device = "gpu" if any(getattr(node, "device", "cpu") == "gpu" for node in nodes) else "cpu"
     summary = " ".join("·" if constant is None else _summary(constant) for constant in constants)
 
     def compute(values: list[Value], _: Run) -> Value:
         remaining = iter(values)
-        return combined(sign, [next(remaining) if one is None else one for one in constants])
+        return combined(sign, [next(remaining) if setting is None else setting for setting in constants])
 
     return DataNode(sign, nodes, compute, device=device, summary=summary)
 
@@ -546,7 +552,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
             return InputIndex(len(inputs) - 1)
         if isinstance(part, slice):
             bounds = (part.start, part.stop, part.step)
-            return slice(*(None if one is None else index_of(one) for one in bounds))
+            return slice(*(None if bound is None else index_of(bound) for bound in bounds))
         if part is None:  # as in DALI, the whole axis
             return slice(None)
         if isinstance(part, (EllipsisType, NewAxis)) or hasattr(part, "__index__"):

@@ -200,12 +200,12 @@ class DaliCall:
                     {} if seed is None else {"rng": stream(seed, self.row.name, run.epoch, int(run.index[n]))}
                 )
 
-                def one(row: list[Any], more: dict[str, Any] = more) -> Any:
+                def computed(row: list[Any], more: dict[str, Any] = more) -> Any:
                     return function(
                         *row[:inputs], **dict(zip(self.settings, row[inputs:], strict=True)), **more
                     )
 
-                rows.append(_by_frame(one, row, values, inputs) if framed else one(row))
+                rows.append(_by_frame(computed, row, values, inputs) if framed else computed(row))
             if count:
                 return tuple(Value.of(column) for column in zip(*rows, strict=True))
             like = values[0] if inputs else Value(run.index)
@@ -226,7 +226,7 @@ class DaliCall:
 
 OPERATORS: Final[dict[str, Row]] = {}
 """The operators that :func:`operator` has declared, by name."""
-_PLAIN: Final[dict[Any, Callable[[Any], Any]]] = {one.__name__: one for one in (bool, int, float, str)}
+_PLAIN: Final[dict[Any, Callable[[Any], Any]]] = {item.__name__: item for item in (bool, int, float, str)}
 
 
 def operator(
@@ -251,7 +251,9 @@ def operator(
 
         def build(call: DaliCall) -> Any:
             given = {name: call.take(name, default) for name, default in each.items()}
-            call.settings = {name: node_of(one).cpu() for name, one in given.items() if one is not None}
+            call.settings = {
+                name: node_of(setting).cpu() for name, setting in given.items() if setting is not None
+            }
             arguments = {parameter.name: call.declared(parameter) for parameter in parameters}
             if not passes:
                 call.done()
@@ -284,22 +286,22 @@ def _text(value: Any) -> str:
     return text if len(text) <= 200 else hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _by_frame(one: Callable[[list[Any]], Any], row: list[Any], values: list[Value], inputs: int) -> Any:
+def _by_frame(function: Callable[[list[Any]], Any], row: list[Any], values: list[Value], inputs: int) -> Any:
     """Return the stacked results of a function of each frame; what has none, or one, is the same for all."""
     framed = [v.by_frame or (n < inputs and v.layout.startswith("F")) for n, v in enumerate(values)]
-    counts = {len(part) for part, by_frame in zip(row, framed, strict=True) if by_frame}
+    counts = {len(array) for array, by_frame in zip(row, framed, strict=True) if by_frame}
     if len(counts - {1}) > 1:
         raise ParameterError(f"samples and arguments of {sorted(counts)} frames", allowed="as many in each")
-    parts = [
-        one(
+    arrays = [
+        function(
             [
-                part[frame % len(part)] if by_frame else part
-                for part, by_frame in zip(row, framed, strict=True)
+                array[frame % len(array)] if by_frame else array
+                for array, by_frame in zip(row, framed, strict=True)
             ]
         )
         for frame in range(max(counts))
     ]
-    return namespace(parts[0]).stack(parts)
+    return namespace(arrays[0]).stack(arrays)
 
 
 def image_layout(value: Value) -> str:

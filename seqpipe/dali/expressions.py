@@ -50,7 +50,7 @@ def inverse(array: Any) -> Any:
 
 def each_of(value: Value, function: Callable[[Any], Any]) -> Value:
     """Return a value with a function applied to its arrays."""
-    return value.with_data(function(value.data) if value.dense else [function(part) for part in value.data])
+    return value.with_data(function(value.data) if value.dense else [function(array) for array in value.data])
 
 
 def combined(sign: str, operands: list[Any]) -> Value:
@@ -59,18 +59,18 @@ def combined(sign: str, operands: list[Any]) -> Value:
     Raises:
         ParameterError: one value is on the CPU and the other on a GPU.
     """
-    values = [one for one in operands if isinstance(one, Value)]
+    values = [operand for operand in operands if isinstance(operand, Value)]
     if len({value.on_gpu for value in values}) > 1:
         if all(value.on_gpu or not value.ndim for value in values):  # only single numbers are on the CPU
-            operands = [one.on_device() if isinstance(one, Value) else one for one in operands]
+            operands = [entry.on_device() if isinstance(entry, Value) else entry for entry in operands]
         else:
             raise ParameterError(
                 f"{sign!r} of a value on the CPU and one on a GPU",
                 allowed="both on one device",
                 advice="Use x.gpu()",
             )
-    values = [one for one in operands if isinstance(one, Value)]
-    if sign in _NO_BOOLS and all(one.dtype == np.bool_ for one in operands):
+    values = [item for item in operands if isinstance(item, Value)]
+    if sign in _NO_BOOLS and all(element.dtype == np.bool_ for element in operands):
         raise ParameterError(
             f"Inputs to arithmetic operator `{sign}` cannot be booleans",
             source="DataNode",
@@ -111,10 +111,10 @@ def _combined(
 ) -> Value:
     if all(value.dense for value in values):
         axes = max(value.ndim for value in values)
-        arrays = [_aligned(one, axes) if isinstance(one, Value) else one for one in operands]
+        arrays = [_aligned(operand, axes) if isinstance(operand, Value) else operand for operand in operands]
         return Value(computed(sign, *arrays), layout, sources)
     count = len(values[0])
-    samples = [[one[n] if isinstance(one, Value) else one for one in operands] for n in range(count)]
+    samples = [[item[n] if isinstance(item, Value) else item for item in operands] for n in range(count)]
     return Value.of([computed(sign, *sample) for sample in samples], layout, sources)
 
 
@@ -157,27 +157,27 @@ class InputIndex:
         self.number = number
 
 
-def resolved(part: Any, values: list[Value], sample: int) -> Any:
+def resolved(key: Any, values: list[Value], sample: int) -> Any:
     """Return an index of a sample, with the values of inputs in it."""
-    if isinstance(part, InputIndex):
-        return int(values[part.number].on_host()[sample].reshape(-1)[0])
-    if isinstance(part, slice):
-        return slice(*(resolved(one, values, sample) for one in (part.start, part.stop, part.step)))
-    return part
+    if isinstance(key, InputIndex):
+        return int(values[key.number].on_host()[sample].reshape(-1)[0])
+    if isinstance(key, slice):
+        return slice(*(resolved(item, values, sample) for item in (key.start, key.stop, key.step)))
+    return key
 
 
-def index_text(part: Any) -> str:
+def index_text(key: Any) -> str:
     """Return an index as text."""
-    if isinstance(part, InputIndex):
-        return f"node {part.number}"
-    if isinstance(part, slice):
-        return ":".join("" if one is None else index_text(one) for one in (part.start, part.stop, part.step))
-    return "..." if isinstance(part, EllipsisType) else str(part)
+    if isinstance(key, InputIndex):
+        return f"node {key.number}"
+    if isinstance(key, slice):
+        return ":".join("" if item is None else index_text(item) for item in (key.start, key.stop, key.step))
+    return "..." if isinstance(key, EllipsisType) else str(key)
 
 
-def numpy_index(part: Any) -> Any:
+def numpy_index(key: Any) -> Any:
     """Return NumPy's index for one of a node."""
-    return None if isinstance(part, NewAxis) else part
+    return None if isinstance(key, NewAxis) else key
 
 
 def remaining_layout(value: Value, keys: tuple[Any, ...]) -> str:

@@ -51,9 +51,9 @@ def _function(name: str, of_arrays: Callable[..., Any]) -> Callable[..., DataNod
     """Return a function of nodes that applies a function of arrays to the samples."""
 
     def applied(*inputs: Any) -> DataNode:
-        for number, one in enumerate(inputs[: len(inputs) if len(inputs) > 1 else 0]):
-            check_plain_list(one, number, name)
-        nodes = [node_of(one) for one in inputs]
+        for number, operand in enumerate(inputs[: len(inputs) if len(inputs) > 1 else 0]):
+            check_plain_list(operand, number, name)
+        nodes = [node_of(item) for item in inputs]
 
         def compute(values: list[Value], _: Run) -> Value:
             with matching(name, values):
@@ -73,7 +73,8 @@ def _function(name: str, of_arrays: Callable[..., Any]) -> Callable[..., DataNod
 def _fpow(base: Any, exponent: Any) -> DataNode:
     """Return a power as a float."""
     floats = (
-        arithmetic("*", one, np.float32(1)) if isinstance(one, DataNode) else one for one in (base, exponent)
+        arithmetic("*", item, np.float32(1)) if isinstance(item, DataNode) else item
+        for item in (base, exponent)
     )
     return arithmetic("**", *floats)
 

@@ -147,7 +147,7 @@ class Indexed(BatchSource):
         read = self.source.finish(work)
         if (error := first_error(read.outcomes)) is not None:
             raise error
-        samples = [one for one in read.outcomes if isinstance(one, tuple)]
+        samples = [outcome for outcome in read.outcomes if isinstance(outcome, tuple)]
         if isinstance(self.source, Items):
             values, indices, sources = self.source.gathered(samples)
         else:

@@ -143,7 +143,11 @@ def _compiled(definition: Any, code: types.CodeType) -> types.CodeType:
 
 
 def _nested_code(code: types.CodeType, name: str) -> types.CodeType:
-    return next(one for one in code.co_consts if isinstance(one, types.CodeType) and one.co_name == name)
+    return next(
+        constant
+        for constant in code.co_consts
+        if isinstance(constant, types.CodeType) and constant.co_name == name
+    )
 
 
 class _Conditions(ast.NodeTransformer):
@@ -158,12 +162,12 @@ class _Conditions(ast.NodeTransformer):
             body = _with_return_everywhere(_with_rest_in_branches(node.body, ast.Return))
             node.body = [*_returns_as_assignments(body), ast.Return(_name(_RESULT))]
         node.body = self._statements(node.body)
-        node.args.defaults = [self.visit(one) for one in node.args.defaults]
+        node.args.defaults = [self.visit(default) for default in node.args.defaults]
         return node
 
     def visit_For(self, node: ast.For) -> Any:
         """Rewrite a loop: statements after a branch with ``continue`` move into the other branch."""
-        if any(isinstance(one, ast.If) and _ends(one, ast.Continue) for one in node.body):
+        if any(isinstance(statement, ast.If) and _ends(statement, ast.Continue) for statement in node.body):
             body = _with_rest_in_branches(node.body, ast.Continue)
             node.body = _without(ast.Continue, body) or [ast.Pass()]
         node.iter = self.visit(node.iter)
@@ -201,7 +205,7 @@ class _Conditions(ast.NodeTransformer):
         statements += _parsed(
             "\n".join(f"{target} = {choice}.after({n}, {target!r})" for n, target in enumerate(targets))
         )
-        return [_located(one, node) for one in statements]
+        return [_located(item, node) for item in statements]
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         """Rewrite ``and`` and ``or``."""
@@ -222,14 +226,16 @@ class _Conditions(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """Rewrite ``a if c else b``."""
-        test, body, orelse = (self.visit(one) for one in (node.test, node.body, node.orelse))
+        test, body, orelse = (self.visit(item) for item in (node.test, node.body, node.orelse))
         return _located(_call("selected", test, _lambda(body), _lambda(orelse)), node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         """Rewrite ``0 < x < 3``; the middle must be a name or a constant, since it is evaluated twice."""
         self.generic_visit(node)
         middle = node.comparators[:-1]
-        if len(node.ops) == 1 or not all(isinstance(one, (ast.Name, ast.Constant)) for one in middle):
+        if len(node.ops) == 1 or not all(
+            isinstance(statement, (ast.Name, ast.Constant)) for statement in middle
+        ):
             return node
         left, pairs = node.left, []
         for sign, right in zip(node.ops, node.comparators, strict=True):
@@ -324,7 +330,7 @@ def _targets(body: list[ast.stmt]) -> list[str]:
 
 def _single_targets(target: ast.expr) -> list[str]:
     if isinstance(target, (ast.Tuple, ast.List)):
-        return [single for one in target.elts for single in _single_targets(one)]
+        return [single for element in target.elts for single in _single_targets(element)]
     if isinstance(target, ast.Starred):
         return _single_targets(target.value)
     return [ast.unparse(target)]
@@ -350,9 +356,9 @@ def _jumps(node: ast.If) -> bool:
         ):
             return True
         inner = in_loop or isinstance(statement, (ast.For, ast.While))
-        return any(jumps(one, inner) for one in ast.iter_child_nodes(statement))
+        return any(jumps(entry, inner) for entry in ast.iter_child_nodes(statement))
 
-    return any(jumps(one, False) for one in [*node.body, *node.orelse])
+    return any(jumps(item, False) for item in [*node.body, *node.orelse])
 
 
 def _ends(node: ast.If, kind: type[ast.stmt]) -> bool:
@@ -395,9 +401,10 @@ def _with_rest_in_branches(body: list[ast.stmt], kind: type[ast.stmt]) -> list[a
         if isinstance(statement, ast.If) and _ends(statement, kind):
             rest = body[position + 1 :]
             branches = [
-                part if _closes(part, kind) else [*part, *rest] for part in (statement.body, statement.orelse)
+                branch if _closes(branch, kind) else [*branch, *rest]
+                for branch in (statement.body, statement.orelse)
             ]
-            new = _with_branches(statement, *(_with_rest_in_branches(part, kind) for part in branches))
+            new = _with_branches(statement, *(_with_rest_in_branches(branch, kind) for branch in branches))
             return [*body[:position], new]
     return body
 
@@ -434,7 +441,7 @@ def _without(kind: type[ast.stmt], body: list[ast.stmt]) -> list[ast.stmt]:
     statements: list[ast.stmt] = []
     for statement in body:
         if isinstance(statement, ast.If):
-            branches = (_without(kind, part) for part in (statement.body, statement.orelse))
+            branches = (_without(kind, branch) for branch in (statement.body, statement.orelse))
             statements.append(_with_branches(statement, *branches))
         elif not isinstance(statement, kind):
             statements.append(statement)

@@ -56,7 +56,9 @@ def set_origin(result: Any, origin: Origin) -> Any:
     """Note how the nodes of a call's result were made; return the result."""
     nodes = _flat(result)
     for number, node in enumerate(nodes):
-        if hasattr(type(node), "origin") and not any(node is one for one in _flat(list(origin.inputs))):
+        if hasattr(type(node), "origin") and not any(
+            node is operand for operand in _flat(list(origin.inputs))
+        ):
             node.origin = origin, number
     return result
 
@@ -64,7 +66,9 @@ def set_origin(result: Any, origin: Origin) -> Any:
 def _flat(result: Any) -> list[Any]:
     if isinstance(result, Mapping):
         result = list(result.values())
-    return [one for part in result for one in _flat(part)] if isinstance(result, (list, tuple)) else [result]
+    return (
+        [item for part in result for item in _flat(part)] if isinstance(result, (list, tuple)) else [result]
+    )
 
 
 def recorded(name: str) -> Callable[[_Function], _Function]:
@@ -107,8 +111,8 @@ def _collect(value: Any, calls: dict[int, Origin]) -> None:
     elif isinstance(value, slice):
         _collect([value.start, value.stop, value.step], calls)
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            _collect(one, calls)
+        for item in value:
+            _collect(item, calls)
 
 
 class _Encoder:
@@ -121,11 +125,11 @@ class _Encoder:
     def __init__(self, calls: Iterable[int]) -> None:
         self._numbers = {order: number for number, order in enumerate(sorted(calls))}
         self._kinds: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
-            (IntEnum, lambda one: {"enum": [type(one).__name__, one.name]}),
-            ((bool, str, int, float, type(None)), lambda one: one),
+            (IntEnum, lambda value: {"enum": [type(value).__name__, value.name]}),
+            ((bool, str, int, float, type(None)), lambda item: item),
             (
                 (np.ndarray, np.generic),
-                lambda one: {"array": [np.asarray(one).tolist(), one.dtype.name, list(one.shape)]},
+                lambda entry: {"array": [np.asarray(entry).tolist(), entry.dtype.name, list(entry.shape)]},
             ),
             (dtypes.ScalarConstant, lambda one: {"constant": [one.value, one.dtype.name]}),
             (list, lambda one: list(map(self.encoded, one))),
@@ -163,12 +167,14 @@ def _text_of(outputs: list[Any], options: Mapping[str, Any]) -> str:
     _collect(outputs, calls)
     encoded = _Encoder(calls).encoded
     steps = []
-    for _, one in sorted(calls.items()):
+    for _, item in sorted(calls.items()):
         try:
-            arguments = {name: encoded(value) for name, value in _kept(one).items()}
-            steps.append({"call": one.function, "inputs": encoded(list(one.inputs)), "arguments": arguments})
+            arguments = {name: encoded(value) for name, value in _kept(item).items()}
+            steps.append(
+                {"call": item.function, "inputs": encoded(list(item.inputs)), "arguments": arguments}
+            )
         except ParameterError as error:
-            operator = one.inputs[0] if one.function == "fn" else one.function
+            operator = item.inputs[0] if item.function == "fn" else item.function
             error.fact = f"{operator} has {error.fact}"
             raise
     plain = {name: encoded(value) for name, value in options.items() if value is not None}
@@ -210,7 +216,7 @@ def _repeated(stored: Mapping[str, Any]) -> list[Any]:
 
 def _decoded(value: Any, made: list[list[Any]]) -> Any:
     if isinstance(value, list):
-        return [_decoded(one, made) for one in value]
+        return [_decoded(item, made) for item in value]
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
@@ -225,7 +231,7 @@ def _decoded(value: Any, made: list[list[Any]]) -> Any:
     if kind == "constant":
         return dtypes.ScalarConstant(content[0], dtypes.DALIDataType[content[1]])
     if kind == "slice":
-        return slice(*(_decoded(one, made) for one in content))
+        return slice(*(_decoded(entry, made) for entry in content))
     return ... if content is None else NewAxis(content)
 
 

@@ -135,9 +135,9 @@ class _TensorList:
 
     def __init__(self, value: Any, layout: str | None = None) -> None:
         if not isinstance(value, Value):
-            tensors = [self._tensor(one) for one in value]
-            value_layout = next((one.layout() for one in value if isinstance(one, _Tensor)), "")
-            value = Value.of([one._data for one in tensors], value_layout)
+            tensors = [self._tensor(item) for item in value]
+            value_layout = next((entry.layout() for entry in value if isinstance(entry, _Tensor)), "")
+            value = Value.of([tensor._data for tensor in tensors], value_layout)
         self._value: Value = value
         if layout is not None:
             self.set_layout(layout)

@@ -37,9 +37,9 @@ class Value:
     @classmethod
     def of(cls, samples: Iterable[Array], layout: str = "", sources: tuple[str, ...] = ()) -> Value:
         """Return a batch of samples, stacked by one copy if shapes and dtypes agree."""
-        parts = list(samples)
-        kinds = {(tuple(part.shape), part.dtype) for part in parts}
-        data: Any = namespace(parts[0]).stack(parts) if len(kinds) == 1 else parts
+        arrays = list(samples)
+        kinds = {(tuple(array.shape), array.dtype) for array in arrays}
+        data: Any = namespace(arrays[0]).stack(arrays) if len(kinds) == 1 else arrays
         return cls(data, layout, sources)
 
     @property
@@ -79,7 +79,7 @@ class Value:
 
     def shapes(self) -> list[tuple[int, ...]]:
         """Return the shape of each sample."""
-        return [tuple(part.shape) for part in self.data]
+        return [tuple(array.shape) for array in self.data]
 
     def with_data(self, data: Any, layout: str | None = None) -> Value:
         """Return the same samples with other data."""
@@ -91,7 +91,7 @@ class Value:
 
     def each(self, function: Callable[[Array], Array], layout: str | None = None) -> Value:
         """Apply a function to every sample; results are stacked if shapes and dtypes agree."""
-        results = Value.of([function(part) for part in self], self.layout if layout is None else layout)
+        results = Value.of([function(array) for array in self], self.layout if layout is None else layout)
         return replace(results, sources=self.sources)
 
     def stacked(self, what: str = "this value") -> Array:
@@ -117,7 +117,7 @@ class Value:
         """Return the samples in main memory."""
         if not self.on_gpu:
             return self
-        return self.with_data(to_numpy(self.data) if self.dense else [to_numpy(part) for part in self])
+        return self.with_data(to_numpy(self.data) if self.dense else [to_numpy(array) for array in self])
 
     def on_device(self) -> Value:
         """Return the samples on the current GPU."""
@@ -125,7 +125,7 @@ class Value:
             return self
         if self.copied is not None and self.dense:
             return replace(self, data=self.copied.memory.upload(self.data))
-        return self.with_data(to_cupy(self.data) if self.dense else [to_cupy(part) for part in self])
+        return self.with_data(to_cupy(self.data) if self.dense else [to_cupy(array) for array in self])
 
     def __repr__(self) -> str:
         shape = tuple(self.data.shape) if self.dense else f"{len(self)} samples of different shapes"
@@ -141,10 +141,12 @@ def value_of(source: Any) -> Value:
     if isinstance(source, Value):
         return source
     if isinstance(source, Batch):
-        data = source.stacked if source.stacked is not None else [one.data for one in source.sequences]
+        data = (
+            source.stacked if source.stacked is not None else [sequence.data for sequence in source.sequences]
+        )
         return Value(data, source.layout[1:], source.sources)
     if isinstance(source, Sequence):
         return Value(source.data[None], source.layout, (source.source,))
     if isinstance(source, (list, tuple)):
-        return Value.of([part.data if isinstance(part, Sequence) else as_native(part) for part in source])
+        return Value.of([array.data if isinstance(array, Sequence) else as_native(array) for array in source])
     return Value(as_native(source))

@@ -12,7 +12,7 @@ from ..core.closing import Closing
 from ..core.turns import TakesTurns
 from ..errors import SeqpipeError
 from ..pipeline.executor import BatchResult, Executor
-from ..pipeline.nodes import nodes_of
+from ..pipeline.source import nodes_of
 from ..sampling.dealing import History, joined_history
 from .samples import Handed, Samples, described, source_of
 from .state import state_of

@@ -113,7 +113,8 @@ def decode(content: bytes, name: str, source: str = "") -> Any:
     return _format(name).decode(content, source)
 
 
-def _one(flow: Any, name: str) -> Field:
+def _single_field(flow: Any, name: str) -> Field:
+    """Return a single flow field, (h, w, 2) float32."""
     array = to_numpy(flow_array(flow, name))
     if array.ndim > 3 and array.size == np.prod(array.shape[-3:]):
         array = array.reshape(array.shape[-3:])
@@ -135,7 +136,8 @@ def _damaged(fact: str, source: str) -> UnreadableSourceError:
 
 
 def _to_flo(flow: Any) -> bytes:
-    field = _one(flow, "flo")
+    """Encode a field in Middlebury's format; unknown vectors get its mark."""
+    field = _single_field(flow, "flo")
     height, width = field.shape[:2]
     known = np.isfinite(field).all(-1, keepdims=True)
     values = np.where(known, field, _UNKNOWN).astype("<f4")
@@ -143,6 +145,7 @@ def _to_flo(flow: Any) -> bytes:
 
 
 def _from_flo(content: bytes, source: str) -> Field:
+    """Decode Middlebury's format; unknown vectors become NaN."""
     if content[:4] != _MAGIC:
         raise _damaged(f"it begins with {content[:4]!r}, where a .flo file has {_MAGIC!r}", source)
     if len(content) < 12:
@@ -164,7 +167,7 @@ def _from_flo(content: bytes, source: str) -> Field:
 def _to_png(flow: Any) -> bytes:
     import cv2
 
-    field = _one(flow, "png")
+    field = _single_field(flow, "png")
     known = np.isfinite(field[..., 0]) & np.isfinite(field[..., 1])
     # components are rounded to 1/64 pixel and clipped to ±512 pixels, as by KITTI's tools
     levels = np.rint(np.where(known[..., None], field, 0).astype(np.float64) * _KITTI_ONE + _KITTI_ZERO)

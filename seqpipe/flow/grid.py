@@ -76,6 +76,7 @@ def upsample(flow: X, size: tuple[int, int]) -> X:
 
 
 def _upsampled(flow: Array, size: tuple[int, int]) -> Array:
+    """Return a flow on a grid with a vector for every pixel."""
     array = flow_array(flow, "upsample")
     grid = grid_of(array.shape[-3:-1], size, "upsample")
     if grid == 1:

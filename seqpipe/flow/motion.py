@@ -87,6 +87,7 @@ def warp(frames: X, flow: Any, fill_value: float | None = None) -> X:
 
 
 def _warped(frames: Array, flow: Array, fill_value: float | None) -> Array:
+    """Return frames moved back along a flow, on the device of both."""
     fits = frames.ndim == flow.ndim and frames.shape[:-1] == flow.shape[:-1]
     if not fits or device_of(frames) != device_of(flow):
         raise ParameterError(

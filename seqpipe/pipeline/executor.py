@@ -19,8 +19,16 @@ from ..core.workers import Workers
 from ..errors import DeviceMemoryError, ParameterError
 from ..parts import Part
 from ..sequence import Batch, Sequence
-from .nodes import SourceNode, add_note
-from .source import BatchSamples, BatchSource, EmptyBatchError, EndOfData, Fetched, Ticket
+from .source import (
+    BatchSamples,
+    BatchSource,
+    EmptyBatchError,
+    EndOfData,
+    Fetched,
+    SourceNode,
+    Ticket,
+    add_note,
+)
 
 __all__ = ["BatchResult", "Executor", "StageTimes", "error_note", "gib", "nbytes_of"]
 

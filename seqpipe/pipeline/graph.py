@@ -41,7 +41,7 @@ from ..sequence import Batch
 from .graph_json import from_json, to_json
 from .inference import dot_text, infer
 from .inputs import Input, extent_of, image_inputs
-from .nodes import add_note
+from .source import add_note
 from .steps import GraphStep, Ordered, ordered, releasing, steps_of
 
 __all__ = ["Graph", "Numbers"]

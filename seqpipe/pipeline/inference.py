@@ -14,7 +14,7 @@ from ..ops.core.nodes import Computed, NodeOutput
 from ..ops.core.types import types_after
 from ..ops.random import RandomSource
 from .inputs import Input
-from .nodes import SourceNode, add_note
+from .source import SourceNode, add_note
 from .steps import Ordered
 
 __all__ = ["Inferred", "dot_text", "infer", "line_of"]

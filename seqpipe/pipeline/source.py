@@ -1,4 +1,4 @@
-"""Sources of batches for the executor: they return batches in order, from positions that can be saved.
+"""Sources of batches for the executor: they return batches in order, from positions that can be saved; their nodes.
 
 The executor calls :meth:`BatchSource.begin` in the thread that iterates, for as many batches as are read ahead, and
 :meth:`BatchSource.finish` for each of them in order, usually in another thread. Nothing else crosses threads.
@@ -9,12 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from reprlib import repr as short
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..array import IntArray
 from ..errors import DamagedSourceError, StateError
 from ..ops import Type
+from .inputs import Input
 
 __all__ = [
     "BatchSamples",
@@ -22,8 +24,13 @@ __all__ = [
     "EmptyBatchError",
     "EndOfData",
     "Fetched",
+    "SourceNode",
     "Ticket",
+    "add_note",
+    "nodes_of",
 ]
+
+_NUMBERS: Final = count()  # of sources in the order of creation
 
 
 class EndOfData(Exception):  # noqa: N818  the end is no error
@@ -191,3 +198,40 @@ class BatchSource(ABC):
 
     def close(self) -> None:  # noqa: B027  most hold nothing
         """Stop threads and close files."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceNode(Input):
+    """A value of a source, for each batch.
+
+    Attributes:
+        name: a name that is unique in the process.
+        source: the source.
+        part: number of the value among the source's.
+        order: number of the source in the order of creation.
+    """
+
+    source: BatchSource
+    part: int
+    order: int = 0
+
+    @property
+    def label(self) -> str:
+        """The source and the part."""
+        return f"{self.source.name}.{self.source.parts[self.part]}"
+
+    def written(self, name: Any) -> str:  # noqa: ARG002  it refers to no other nodes
+        """See :meth:`seqpipe.ops.DataNode.written`."""
+        return self.label
+
+
+def nodes_of(source: BatchSource) -> tuple[SourceNode, ...]:
+    """Return a node for each value of a source."""
+    first = next(_NUMBERS)
+    return tuple(SourceNode(f"source{first}_{n}", source, n, first) for n in range(len(source.parts)))
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an error, once; tracebacks show notes since Python 3.11."""
+    notes = [*getattr(error, "__notes__", ()), note]
+    error.__notes__ = list(dict.fromkeys(notes))

@@ -157,7 +157,7 @@ class Listing:
         labeled = [entry for entry in entries if isinstance(entry.label, tuple)]
         if labels.label_type == "classes":
             width = len(labels.classes) or 1 + max(
-                (max(one.label, default=-1) for one in labeled), default=-1
+                (max(entry.label, default=-1) for entry in labeled), default=-1
             )
         elif labels.label_type == "vector":
             full = [entry for entry in labeled if entry.label]
@@ -194,10 +194,10 @@ class Listing:
         if not isinstance(other, Listing):
             return NotImplemented
         for name in ("label_type", "classes", "width"):
-            one, two = getattr(self, name), getattr(other, name)
-            if one != two:
+            own, others = getattr(self, name), getattr(other, name)
+            if own != others:
                 raise ParameterError(
-                    f"{name} of the listings differ: {_brief(one)} and {_brief(two)}",
+                    f"{name} of the listings differ: {_brief(own)} and {_brief(others)}",
                     allowed="listings whose labels have the same meaning",
                     advice="Create both with the same classes=[…]",
                 )
@@ -269,6 +269,7 @@ class Listing:
         return replace(self, entries=tuple(self.entries[number] for number in numbers.tolist()))
 
     def _group(self, entry: Entry, by: str | Callable[[Entry], Any] | None) -> str:
+        """Return the key of the group that an entry belongs to."""
         if by is None or by == "path":
             return entry.key
         if by == "label":

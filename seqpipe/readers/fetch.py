@@ -165,6 +165,7 @@ class Fetcher:
     def _resolve(
         self, epoch: int, indices: IntArray
     ) -> tuple[tuple[SampleRequest, ...], dict[int, SeqpipeError]]:
+        """Return the samples of indices, and the errors of those that cannot be planned, by position."""
         samples: list[SampleRequest] = []
         failed: dict[int, SeqpipeError] = {}
         for number, index in enumerate(indices.tolist()):
@@ -178,6 +179,7 @@ class Fetcher:
     def _lost(
         self, epoch: int, lost: SampleRequest, error: SeqpipeError, *, counted: bool
     ) -> Pair | SeqpipeError | None:
+        """Return what takes the place of a lost sample: an error, a substitute, or None."""
         if isinstance(error, DeviceMemoryError):
             raise error
         substitute = self._substitute(epoch, lost) if self.on_error == "substitute" else None
@@ -187,6 +189,7 @@ class Fetcher:
         return error if self.on_error == "raise" else substitute
 
     def _substitute(self, epoch: int, lost: SampleRequest) -> Pair | None:
+        """Read the first candidate that can be read; None if there is none."""
         selection = self.selection
         candidates = substitutes(selection.seed, epoch, lost.index, selection.total)
         for candidate in distinct(candidates, selection.videos_of(candidates), lost.video).tolist():

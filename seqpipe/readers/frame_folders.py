@@ -67,15 +67,17 @@ def _of_root(root: Path, labels: LabelParser) -> Listing:
         SourceNotFoundError: the root does not exist, or has no folder of frames.
     """
     above = _folders_of(root)
-    classes = {one.name: inside for one in above if (inside := _folders_of(one))}
+    classes = {folder.name: inside for folder in above if (inside := _folders_of(folder))}
     if not classes:
-        entries = [Entry(str(one), one.name, NO_LABEL) for one in above]
+        entries = [Entry(str(folder), folder.name, NO_LABEL) for folder in above]
     else:
         known = labels if labels.classes else LabelParser(sorted(classes), labels.label_type)
         labels = known
         chosen = [name for name in sorted(classes) if name in known.classes]
         entries = [
-            Entry(str(one), f"{name}/{one.name}", known(name)) for name in chosen for one in classes[name]
+            Entry(str(folder), f"{name}/{folder.name}", known(name))
+            for name in chosen
+            for folder in classes[name]
         ]
     if not entries:
         raise SourceNotFoundError(
@@ -85,8 +87,11 @@ def _of_root(root: Path, labels: LabelParser) -> Listing:
 
 
 def _folders_of(folder: Path) -> list[Path]:
+    """Return the visible subfolders of a folder, sorted."""
     try:
-        return sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
+        return sorted(
+            inner for inner in folder.iterdir() if inner.is_dir() and not inner.name.startswith(".")
+        )
     except OSError as error:
         raise SourceNotFoundError(
             f"the folder cannot be listed: {error.strerror}", source=str(folder), advice="Check the path"
@@ -149,7 +154,7 @@ class FrameFiles:
         """The images of a folder, which are listed once."""
         images = self._listed.get(folder)
         if images is None:
-            names = natural_order(one for one in _names(folder) if one.lower().endswith(image_extensions))
+            names = natural_order(file for file in _names(folder) if file.lower().endswith(image_extensions))
             if len(self._listed) >= _FOLDERS:
                 self._listed.clear()
             images = self._listed[folder] = tuple(names)
@@ -187,7 +192,9 @@ class FolderSurvey(VideoSurvey):
         self, names: Iterable[str], entries: Seq[Entry], engine: Engine
     ) -> Iterator[tuple[str, Facts | SeqpipeError, FloatArray | None]]:
         declared = {
-            one.name: one.part.end_frame for one in entries if one.part is not None and one.part.end_frame
+            entry.name: entry.part.end_frame
+            for entry in entries
+            if entry.part is not None and entry.part.end_frame
         }
         folders = list(names)
         facts_of_each = engine.map(lambda name: self._facts(name, declared.get(name)), folders)
@@ -240,8 +247,8 @@ class FolderEngine:
         """Start to read sequences."""
         planned: InterruptibleFuture[Any] = InterruptibleFuture()
         calls = [
-            partial(OPENCV.single_threaded, self._outcome, position, one)
-            for position, one in enumerate(requests)
+            partial(OPENCV.single_threaded, self._outcome, position, request)
+            for position, request in enumerate(requests)
         ]
         planned.set_result([self._workers.submit(call) for call in calls])
         return PendingRead(range(len(requests)), planned)
@@ -259,12 +266,14 @@ class FolderEngine:
         self._workers.close()
 
     def _outcome(self, position: int, request: Request) -> Outcomes:
+        """Return the sequence of a request, or its error."""
         try:
             return {position: self._sequence(request)}
         except SeqpipeError as error:
             return {position: error}
 
     def _sequence(self, request: Request) -> Sequence:
+        """Decode and convert the frames of a request, each once."""
         folder, gray = str(request.origin), request.output.color == "GRAY"
         if request.output.color == "RGBA":
             raise ParameterError(
@@ -289,8 +298,8 @@ class FolderEngine:
             raise UnreadableSourceError("the sequence has only padded frames", source=folder)
         for position, frame in enumerate(frames):
             if frame < 0:
-                for part, value in request.fill_values(position):
-                    pixels[part] = value
+                for where, value in request.fill_values(position):
+                    pixels[where] = value
             elif decoded[frame] is not pixels[position]:
                 pixels[position] = decoded[frame]
         with self._lock:

@@ -56,11 +56,6 @@ class FrameValues(ABC, Generic[ValueT]):
         self._frames = 0
         self._lock = threading.Lock()
 
-    @property
-    def cached_frames(self) -> int:
-        """Number of frames whose values are in memory."""
-        return self._frames
-
     def of(self, name: str) -> npt.NDArray[ValueT]:
         """Return the values of all frames of a video, read-only."""
         with self._lock:
@@ -89,6 +84,7 @@ class Clock(FrameValues[np.float64]):
     """Presentation times in seconds."""
 
     def _load(self, name: str) -> FloatArray:
+        """Return the values from the cache, or compute and cache them."""
         # copied, since a view would keep the whole index in memory
         times: FloatArray = open_index(name, **self.indexes._asdict()).timestamps.copy()
         return times
@@ -106,6 +102,7 @@ class ComputedValues(FrameValues[ValueT]):
     _output: ClassVar[OutputSpec]
 
     def _load(self, name: str) -> npt.NDArray[ValueT]:
+        """Return the values from the cache, or compute and cache them."""
         stamp = open_source(name, stream=self.indexes.stream).stamp()
         path = None if stamp is None else self._path(stamp)
         cached = None if path is None or stamp is None else _read(path, stamp, self._dtype)
@@ -155,6 +152,7 @@ class FrameMotion(ComputedValues[np.float32]):
 
 
 def _motion_of(video: VideoReader) -> npt.NDArray[np.float32]:
+    """Compute the motion of each frame of a video."""
     times, motion = video.timestamps, np.full(len(video), np.nan, np.float32)
     previous_gray, previous = None, -1
     with contextlib.suppress(DamagedSourceError):  # values next to lost frames stay NaN
@@ -181,12 +179,13 @@ def _read(path: Path, stamp: Stamp, dtype: np.dtype[Any]) -> npt.NDArray[Any] | 
 
 
 def _write(path: Path, stamp: Stamp, values: npt.NDArray[Any]) -> None:
+    """Store values; a failure is logged as a warning."""
     body = values.tobytes()
     head = json.dumps([_FORMAT, list(stamp), zlib.crc32(body)]).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            part.write_bytes(head + b"\n" + body)
+        with replacing(path) as temporary:
+            temporary.write_bytes(head + b"\n" + body)
     except OSError as error:
         _warn(str(path.parent.parent), error.strerror or str(error))
 

@@ -97,11 +97,11 @@ class LabelParser:
         if self.label_type == "number":
             return _float(value)
         if self.label_type == "vector":
-            return tuple(_float(one) for one in _split(value, _BETWEEN_NUMBERS))
+            return tuple(_float(item) for item in _split(value, _BETWEEN_NUMBERS))
         if isinstance(value, str) and value.strip() in self._numbers:
             return (self._numbers[value.strip()],)
-        parts = _split(value, _BETWEEN_NUMBERS if _WHOLE.fullmatch(str(value)) else _BETWEEN_NAMES)
-        return tuple(self._number(one) for one in parts)
+        items = _split(value, _BETWEEN_NUMBERS if _WHOLE.fullmatch(str(value)) else _BETWEEN_NAMES)
+        return tuple(self._number(item) for item in items)
 
     def _number(self, value: Any) -> int:
         """Return the number of the class named ``value``, else ``value`` as an integer; -1 stands for no label."""
@@ -121,6 +121,7 @@ class LabelParser:
         return number
 
     def _error(self, fact: str, value: Any) -> ParameterError:
+        """Return the error for a label that is no class."""
         if not self.classes:
             return ParameterError(
                 fact,
@@ -144,6 +145,7 @@ def _split(value: Any, separator: re.Pattern[str]) -> list[Any]:
 
 
 def _float(value: Any) -> float:
+    """Return a label as a finite float."""
     try:
         # float() also accepts 1_000 and the digits of all scripts
         is_text = isinstance(value, str) and value.isascii() and "_" not in value

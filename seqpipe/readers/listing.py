@@ -101,7 +101,7 @@ def list_files(
     if not names:
         raise ParameterError("files is empty", allowed="at least one path or URL")
     parsed = [NO_LABEL] * len(names) if values is None else _labels(values, names, labels)
-    parts = _parts([None] * len(names) if ranges is None else ranges, names)
+    parts = _ranges([None] * len(names) if ranges is None else ranges, names)
     entries = (Entry(name, name, label, part) for name, label, part in zip(names, parsed, parts, strict=True))
     return Listing.of(entries, labels)
 
@@ -140,6 +140,7 @@ def list_folder(root: str, labels: LabelParser) -> Listing:
 
 
 def _require_folder(root: str) -> None:
+    """Check that a root is a folder."""
     try:
         fact = "" if S_ISDIR(Path(root).stat().st_mode) else "this is a file"
     except OSError as error:
@@ -206,6 +207,7 @@ def _look_into(folder: str, passed: SkippedFiles | None = None) -> tuple[list[st
 
 
 def _refuse_empty(root: str) -> NoReturn:
+    """Raise the error for a folder without videos, which counts its other files."""
     _videos_below(root, passed := SkippedFiles())
     raise UnreadableSourceError(
         f"there is no video in this folder{_others(passed)}",
@@ -220,6 +222,7 @@ def _others(passed: SkippedFiles) -> str:
 
 
 def _name(file: Any) -> str:
+    """Return a path or URL as text."""
     name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
     if not isinstance(name, str) or not name or "\0" in name:
         raise ParameterError(f"{file!r} is not a path or URL", allowed="paths and URLs")
@@ -227,6 +230,7 @@ def _name(file: Any) -> str:
 
 
 def _labels(values: Iterable[Any], names: list[str], parser: LabelParser) -> list[Any]:
+    """Return the parsed labels of files."""
     labels = []
     values = values.tolist() if hasattr(values, "tolist") else values  # tensors are made of tensors
     for number, value in enumerate(_one_per_file("labels", values, names)):
@@ -239,19 +243,21 @@ def _labels(values: Iterable[Any], names: list[str], parser: LabelParser) -> lis
     return labels
 
 
-def _parts(ranges: Iterable[Any], names: list[str]) -> list[Range | None]:
-    parts = _one_per_file("ranges", ranges, names)
-    for number, part in enumerate(parts):
-        if part is not None and not isinstance(part, Range):
+def _ranges(ranges: Iterable[Any], names: list[str]) -> list[Range | None]:
+    """Return the checked ranges of files."""
+    checked = _one_per_file("ranges", ranges, names)
+    for number, span in enumerate(checked):
+        if span is not None and not isinstance(span, Range):
             raise ParameterError(
-                f"ranges[{number}]={part!r} is not valid",
+                f"ranges[{number}]={span!r} is not valid",
                 source=names[number],
                 allowed="readers.Range(start_s=…, end_s=…), readers.Range(start_frame=…, end_frame=…) or None",
             )
-    return parts
+    return checked
 
 
 def _one_per_file(name: str, values: Iterable[Any], files: list[str]) -> list[Any]:
+    """Return the entries of a list, checked to be as many as files."""
     entries = check_list(name, values, "a list with one for each file")
     if len(entries) != len(files):
         raise ParameterError(

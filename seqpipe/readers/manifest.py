@@ -58,6 +58,7 @@ def read_manifest(manifest: str, labels: LabelParser) -> Listing:
 
 
 def _rows(manifest: str, path: Path) -> Iterator[_Row]:
+    """Return the rows of a manifest, by the ending of its name."""
     ending = path.suffix.lower()
     if ending in _DELIMITERS:
         return _table(manifest, text_of(manifest, path), _DELIMITERS[ending])
@@ -89,6 +90,7 @@ def text_of(manifest: str, path: Path) -> str:
 
 
 def _table(manifest: str, text: str, delimiter: str) -> Iterator[_Row]:
+    """Yield line number and fields of each row of a CSV or TSV manifest."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     columns: list[str] = []
     begin = 1
@@ -112,6 +114,7 @@ def _table(manifest: str, text: str, delimiter: str) -> Iterator[_Row]:
 
 
 def _objects(manifest: str, text: str) -> Iterator[_Row]:
+    """Yield line number and fields of each line of a JSONL manifest."""
     for line, row in enumerate(text.split("\n"), 1):
         if not row.strip():
             continue
@@ -140,6 +143,7 @@ def _object(names: list[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_columns(manifest: str, line: int, columns: list[str], delimiter: str = "") -> None:
+    """Check that columns occur once, and that none resembles a known one that is missing."""
     if twice := [name for position, name in enumerate(columns) if name in columns[:position]]:
         raise bad_line(manifest, line, f"the column {twice[0]!r} occurs twice")
     for name in columns:
@@ -226,6 +230,7 @@ def _converter(values: Seq[Any]) -> Any:
 
 
 def _is_number(text: str, kind: type[int] | type[float]) -> bool:
+    """Return whether text is a number whose text can be restored from it."""
     try:
         number = kind(text)
     except ValueError:
@@ -237,6 +242,7 @@ def _is_number(text: str, kind: type[int] | type[float]) -> bool:
 
 
 def _array_or_same(value: Any) -> Any:
+    """Return a list of numbers as an array; other values as they are."""
     if not isinstance(value, list) or not value:
         return value
     try:

@@ -351,6 +351,7 @@ def _templates(file: PublishedFile, index: _Path | None) -> dict[str, int]:
 
 
 def _unbracketed(template: str) -> str:
+    """Return a template without its brackets."""
     return template.replace("[", "").replace("]", "")
 
 

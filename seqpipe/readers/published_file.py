@@ -80,6 +80,7 @@ class PublishedFile:
             yield line, dict(zip(names, row, strict=True))
 
     def _text(self) -> str:
+        """Return the text of the file."""
         return text_of(self.path, Path(self.path))
 
     def _csv(self) -> Iterator[tuple[int, list[str]]]:

@@ -366,6 +366,7 @@ def _compared(
 
 
 def _description(path: Path) -> dict[str, Any]:
+    """Return the content of a description in JSON."""
     try:
         description = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -279,6 +279,7 @@ def group_of(
 
 
 def _call_outputs(outputs: Outputs, samples: list[SampleRequest], epoch: int) -> tuple[OutputSpec, ...]:
+    """Call the user's function of outputs, and check its results."""
     if not callable(outputs):
         raise ParameterError(
             f"outputs={outputs!r} is not valid",
@@ -286,7 +287,7 @@ def _call_outputs(outputs: Outputs, samples: list[SampleRequest], epoch: int) ->
         )
     result = outputs(samples, epoch)
     specs = tuple(result) if isinstance(result, Iterable) else (result,)
-    wrong = [described_type(one) for one in specs if not isinstance(one, OutputSpec)]
+    wrong = [described_type(spec) for spec in specs if not isinstance(spec, OutputSpec)]
     if wrong or len(specs) != len(samples):
         raise ParameterError(
             f"outputs returned {wrong[0] if wrong else f'{len(specs)} values'} for {len(samples)} samples",
@@ -296,6 +297,7 @@ def _call_outputs(outputs: Outputs, samples: list[SampleRequest], epoch: int) ->
 
 
 def _shape(output: OutputSpec, catalog: Catalog, sample: SampleRequest) -> tuple[int, ...]:
+    """Return the shape of a sample's frames; an error names its source."""
     try:
         return output.frame_shape(catalog.facts(sample.video))
     except ParameterError as error:

@@ -178,6 +178,7 @@ class VideoSurvey:
             yield name, error or facts, times
 
     def _load_motion(self, name: str | None) -> SeqpipeError | None:
+        """Compute the motion of a video's frames, if samples need it; returns an error instead of raising it."""
         try:
             if name is not None and self.motion is not None:
                 self.motion.of(name)
@@ -209,6 +210,7 @@ class VideoSurvey:
             return registered, shared
 
     def _cached_facts(self, name: str, stamp: Stamp | None) -> Facts | SeqpipeError | None:
+        """Return the facts of a cached index; None if there is none, or the error."""
         try:
             stamp = stamp or open_source(name).stamp()
         except SeqpipeError as error:
@@ -216,6 +218,7 @@ class VideoSurvey:
         return None if stamp is None else load_facts(cache_directory(self.indexes.cache_dir), stamp)
 
     def _index_facts(self, video: tuple[str, bool]) -> tuple[Facts | SeqpipeError, FloatArray | None]:
+        """Open an index; returns its facts or error, and its timestamps if facts do not determine them."""
         name, timed = video
         try:
             index = open_index(name, **self.indexes._asdict())
@@ -299,6 +302,7 @@ class VideoSurvey:
         return self.by_time or (part is not None and part.in_seconds)
 
     def _leave_out(self, entry: Entry, error: SeqpipeError) -> None:
+        """Raise the error of a video, or note that it is left out."""
         error.source = error.source or entry.name
         if self.on_error == "raise":
             error.advice = ". ".join(part for part in (error.advice, entry.listed_at) if part)
@@ -307,6 +311,7 @@ class VideoSurvey:
         self.book.note(entry.name, "video left out", error)
 
     def _nothing_left(self, listed: int) -> SeqpipeError:
+        """Return the error for a listing of which no video is used."""
         frames, name = self._longest
         if frames < 0 and self._first_error is not None:
             return UnreadableSourceError(
@@ -354,6 +359,7 @@ def _tabulate(
     shapes: tuple[_Shape, ...],
     geometries: tuple[tuple[int, ...], ...],
 ) -> Catalog:
+    """Return the catalog of the videos that are used."""
     uses = [row.use for row in rows]
     counts = np.array([use.samples for use in uses], dtype=np.int64)
     return Catalog(

@@ -86,18 +86,18 @@ def _by_headers(path: str) -> Iterator[list[TarMember]]:
         raise SourceNotFoundError("there is no such archive", source=path)
     try:
         with tarfile.open(path, "r:") as archive:
-            members = [one for one in archive if one.isfile()]
+            members = [entry for entry in archive if entry.isfile()]
     except (tarfile.TarError, OSError) as error:
         raise UnreadableSourceError(
             f"not an uncompressed tar archive: {error}",
             source=path,
             advice="Unpack compressed archives first",
         ) from error
-    for key, group in itertools.groupby(members, lambda one: _key(one.name)):
+    for key, group in itertools.groupby(members, lambda entry: _key(entry.name)):
         if key.rpartition("/")[2]:
             yield [
-                TarMember(one.name[len(key) + 1 :], path, one.offset_data, one.size, one.name)
-                for one in group
+                TarMember(entry.name[len(key) + 1 :], path, entry.offset_data, entry.size, entry.name)
+                for entry in group
             ]
 
 

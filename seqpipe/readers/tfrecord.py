@@ -242,6 +242,7 @@ def _varint(message: memoryview, position: int) -> tuple[int, int]:
 
 
 def _varints(message: memoryview) -> Iterator[int]:
+    """Yield the variable-length numbers of a packed field."""
     position = 0
     while position < len(message):
         number, position = _varint(message, position)

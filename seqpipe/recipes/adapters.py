@@ -62,6 +62,7 @@ def deep_supervision(labels: Any, scales: Seq[Seq[float]]) -> list[Any]:
 
 
 def _picked(labels: Any, axis: int, indices: Any) -> Any:
+    """Return the labels at indices along an axis."""
     if hasattr(labels, "index_select"):
         return labels.index_select(labels.ndim + axis, labels.new_tensor(indices.tolist()).long())
     return labels.take(namespace(labels).asarray(indices), axis=axis)
@@ -159,10 +160,12 @@ class DictionaryTransform:
         return {**data, **augmented_arrays, "history": json.dumps(augmented.history)}
 
     def _part(self, name: str, value: Any) -> Any:
+        """Return a value as a part of a sample."""
         kind: Callable[[Any], Any] = Labels if name in self.labels else Image
         return kind(_as_sequence(value, self.layout))
 
     def _back(self, value: Any, augmented: Sequence) -> Any:
+        """Return an augmented part as what was given."""
         data = _to_layout(augmented.data, self.layout)
         affine = getattr(value, "affine", None)
         result = _like(value, data)
@@ -217,6 +220,7 @@ def _as_sequence(value: Any, layout: str, affine: Any = None) -> Sequence:
 
 
 def _to_layout(data: Array, layout: str) -> Array:
+    """Return an array in another layout."""
     xp = namespace(data)
     return xp.ascontiguousarray(xp.moveaxis(data, 3, 0)) if layout == "CDHW" else data
 

@@ -135,6 +135,7 @@ class BatchMemory:
         return _empty_like(volume, size) if result is None else result
 
     def _results(self, volume: Array, size: Extent) -> Iterator[Array]:
+        """Return empty arrays ``DHWC`` for the results, in one array in memory."""
         xp, channels = namespace(volume), volume.shape[3]
         if _is_planar(volume):
             planes = xp.empty((self._samples, channels, *size), volume.dtype)
@@ -339,6 +340,7 @@ def permuted_voxels(volume: Array, mapping: Mapping3, fill: float | FillMode | N
 
 
 def _slice(indices: npt.NDArray[np.int64], step: int) -> slice:
+    """Return the slice of evenly spaced indices."""
     if not indices.size:
         return slice(0, 0)
     end = int(indices[-1]) + step
@@ -395,6 +397,7 @@ def _three_rows(matrix: FloatArray) -> bytes:
 
 
 def _run_in_c(function: Callable[..., None], job: Gather, out: Array, *, double: bool) -> None:
+    """Run a job in C."""
     method, depth = _method(job, double), job.mapping.size[0]
     work = work_row(job, out, method=method)
     is_small = math.prod(job.mapping.size) < _THREADS_PAY

@@ -61,6 +61,7 @@ def _taps(volume: Array, corner: FloatArray, fill: Any) -> npt.NDArray[Any]:
 
 
 def _rounded(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return values in a dtype; integers are rounded half to even and saturate."""
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         values = np.rint(values).clip(info.min, info.max)
@@ -68,11 +69,13 @@ def _rounded(values: FloatArray, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _nearest(volume: Array, points: FloatArray, fill: float | None) -> npt.NDArray[Any]:
+    """Sample the nearest voxel."""
     own = None if fill is None else volume.dtype.type(fill)
     return _taps(volume, np.floor(points + (0.5 + _TIE)), own)
 
 
 def _linear(volume: Array, points: FloatArray, fill: float | None) -> npt.NDArray[Any]:
+    """Interpolate linearly between eight voxels."""
     first = np.floor(points)
     if fill is None:  # as in C, the last voxel is read as the end of the last cell
         first = np.minimum(first, np.maximum(np.array(volume.shape[:3]) - 2, 0))
@@ -98,6 +101,7 @@ def _keys(t: FloatArray) -> FloatArray:
 def _cubic(
     volume: Array, points: FloatArray, fill: float | None, weights_of: Callable[[FloatArray], FloatArray]
 ) -> npt.NDArray[Any]:
+    """Interpolate between 64 voxels."""
     first = np.floor(points)
     weight, total = weights_of(points - first), np.zeros((*points.shape[:-1], volume.shape[3]))
     for d, h, w in np.ndindex(4, 4, 4):

@@ -429,6 +429,7 @@ def _channels(parts: Mapping[str, Sequence]) -> dict[str, AnyArray]:
 
 
 def _class_masks(labels: AnyArray | None, ignore: int | None) -> dict[int, AnyArray]:
+    """Return the voxels of each class."""
     if labels is None:
         return {}
     if labels.ndim == 4:

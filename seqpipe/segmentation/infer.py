@@ -201,6 +201,7 @@ def _joined(readers: Mapping[str, VolumeReader]) -> Sequence:
 
 
 def _info_of(sequence: Sequence) -> VolumeInfo:
+    """Return the facts of a sequence."""
     affine = np.eye(4)[:, [2, 1, 0, 3]] if sequence.affine is None else sequence.affine
     return VolumeInfo(
         source=sequence.source,
@@ -301,6 +302,7 @@ class _Tiles:
         return total / np.float32(count)
 
     def _add(self, sums: Array, top: int, starts: IntArray, output: Array) -> None:
+        """Add weighted outputs to the sums."""
         weights = namespace(output).asarray(self.window)[..., None]
         for start, values in zip(starts.tolist(), output, strict=True):
             target, inner = [], []
@@ -348,6 +350,7 @@ class _Evaluating(AbstractContextManager[Callable[[Array], Array]]):
         self._module.train(self._was_training)
 
     def _run(self, patches: Array) -> Array:
+        """Return the module's output for patches ``NDHWC``."""
         given = to_torch(namespace(patches).ascontiguousarray(patches)).movedim(-1, 1)
         dtypes = (weights.dtype for weights in self._module.parameters() if weights.is_floating_point())
         dtype = next(dtypes, None)  # bfloat16 and float16 of models of half precision

@@ -90,7 +90,7 @@ def overview(
         source: what :func:`seqpipe.cases` takes, or its result.
         chain: operators; each row then shows a case before and after them, with the draws of its index.
         image: name of the image that is shown; by default the first.
-        names: names of classes, by class number.
+        names: names of classes, by class number; other labels are then noted.
         window: values shown as black and white; by default the file's window, otherwise percentiles 0.5 to 99.5.
         size: longer side of a plane, in pixels.
         epoch: the epoch of the draws of ``chain``.
@@ -157,11 +157,12 @@ class _RowBuilder:
             after = self.chain(parts, epoch=self.epoch, index=self.numbers[case.key])
             turned = _reoriented(after[self.image])
             later = _reoriented(after[self.labels[0]]) if self.labels and self.labels[0] in after else None
-            if later is not None:
-                legend = Legend(_classes(later), case.key, voxel_mm3, self.names)
+            moved = None if later is None else Legend(_classes(later), case.key, None, self.names)
             figures += self._figures(
-                "after: ", turned, later, legend, self._window_after(turned, values, ends)
+                "after: ", turned, later, moved, self._window_after(turned, values, ends)
             )
+        warnings = [*_header_notes(infos), *(f"{name}: {note}" for name, note in loaded.notes)]
+        warnings += _value_notes(values, legend, self.names)
         finite = values[np.isfinite(values)]
         low, high = (finite.min(), finite.max()) if finite.size else (np.nan, np.nan)
         spacing = volume.spacing_mm or (1.0, 1.0, 1.0)
@@ -171,7 +172,7 @@ class _RowBuilder:
             f"{info.dtype} {low:.5g} to {high:.5g}",
             f'<div class="strip" style="display:flex;flex-wrap:wrap;align-items:flex-end">\n{"".join(figures)}</div>\n',
             [] if legend is None else legend.classes,
-            [*_header_notes(infos), *(f"{name}: {note}" for name, note in loaded.notes), *_value_notes(values, legend)],
+            warnings,
             info.describe(),
             tuple(spacing),
             info.orientation,
@@ -284,7 +285,7 @@ def _header_notes(infos: Mapping[str, VolumeInfo]) -> list[str]:
     return notes
 
 
-def _value_notes(values: AnyArray, legend: Legend | None) -> list[str]:
+def _value_notes(values: AnyArray, legend: Legend | None, names: Mapping[int, str]) -> list[str]:
     """Return what is irregular about the voxels of a case."""
     notes = []
     if values.dtype.kind == "f" and (lost := int(np.count_nonzero(~np.isfinite(values)))):
@@ -293,6 +294,8 @@ def _value_notes(values: AnyArray, legend: Legend | None) -> list[str]:
         notes.append(f"every voxel is {values.flat[0]:g}")
     if legend is not None and not legend.classes:
         notes.append("the label has no foreground")
+    if legend is not None and names and (unknown := [each for each in legend.classes if not each.name]):
+        notes.append(f"labels without a name: {', '.join(str(each) for each in unknown)}")
     return notes
 
 

@@ -80,6 +80,7 @@ def parse_devices(name: str) -> tuple[Device, ...]:
 
 
 def _usable(number: int) -> Device:
+    """Return a GPU after checking that CuPy and the driver's decoder work."""
     from ..core.kernel import KernelDevice
 
     KernelDevice(number)

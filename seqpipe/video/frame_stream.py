@@ -268,6 +268,7 @@ class FrameStream:
         yield from packets
 
     def _decoded(self, number: int, packet: _Packet, numbering: _FrameNumbering) -> Iterator[StreamFrame]:
+        """Feed a packet, and yield the frames that come out."""
         try:
             for result in self._decoder.feed([FedPacket(number, packet.data, packet.key, wanted=True)]):
                 if result.damaged and self._recent is not None:
@@ -280,6 +281,7 @@ class FrameStream:
                 raise numbering.damaged(str(error)) from error
 
     def _flushed(self, numbering: _FrameNumbering) -> Iterator[StreamFrame]:
+        """Yield the last frames."""
         try:
             results = list(self._decoder.flush())
             numbering.fed = -1
@@ -419,7 +421,7 @@ class _RecentPackets:
         """Add the next packet; a run that exceeds the memory limit is dropped until the next key packet."""
         if packet.key:
             self._before, self._since = self._since, []
-            self._size = sum(len(one.data) for _, one in self._before)
+            self._size = sum(len(kept.data) for _, kept in self._before)
         self._size += len(packet.data)
         if self._size > _BUFFERED_BYTES:
             self._before, self._since = [], []
@@ -570,7 +572,7 @@ class _FrameNumbering:
             if before >= number:
                 return
             if other.shown and other.known and last <= other.pts < packet.pts:
-                waiting = (one.pts for one in pending.values() if one.shown and one.pts >= last)
+                waiting = (later.pts for later in pending.values() if later.shown and later.pts >= last)
                 self._contradicted = sorted([packet.pts, *waiting])
                 return
 

@@ -75,6 +75,7 @@ def check_frame_number(number: Any) -> int:
 
 
 def _advice(number: Any) -> str:
+    """Return what to do instead of giving something that is no frame number."""
     if isinstance(number, (bool, np.bool_)):
         return "For a mask of frames use numpy.flatnonzero(mask)"
     if isinstance(number, Sized) and not isinstance(number, str):
@@ -336,6 +337,7 @@ def damaged_by(table: PacketTable, packet: int) -> IntArray:
 def _segment(
     table: PacketTable, start: int, wanted: IntArray, refused: Collection[tuple[int, int]], *, thorough: bool
 ) -> Segment:
+    """Return the packets to feed from a key packet on."""
     last = int(wanted[-1])
     feed = table.reference[start : last + 1] | thorough
     # Leading reference pictures of H.264 are fed even though they cannot be decoded from here: leaving them out would
@@ -419,6 +421,7 @@ class _Span(NamedTuple):
 
 
 def _job(video: PlannedVideo, spans: Seq[_Span]) -> Job:
+    """Return the job that decodes spans together."""
     segments = [segment.packets for span in spans for segment in span.plan.segments]
     return Job(
         video,
@@ -471,6 +474,7 @@ class JobQueue:
         return waiting
 
     def _overlapping(self, seed: Job) -> list[Job]:
+        """Remove a job from the queue, with those that overlap it or one another."""
         group = [seed]
         self._waiting.remove(seed)
         for job in group:  # the list grows during the loop: an overlapping job may itself be overlapped

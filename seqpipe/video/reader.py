@@ -130,9 +130,8 @@ class VideoReader(Closing):
         self._by_cues = self._open_by_cues()
         if self._by_cues is None:
             self._indexed = self._open()
-        if device == "auto" and self._output.color == "RGBA":
-            device = "cpu"
-        self._context = reader_context(parse_device(device), decode=DECODE.check(decode))
+        on_cpu = device == "auto" and self._output.color == "RGBA"
+        self._context = reader_context(parse_device("cpu" if on_cpu else device), decode=DECODE.check(decode))
         with self._context.active():
             converter = self._context.painter.converter(self.info, self._output)
             self._shape, self._dtype = converter.shape, converter.dtype
@@ -147,6 +146,7 @@ class VideoReader(Closing):
 
     @property
     def _video(self) -> PlannedVideo:
+        """The indexed video, opened on first use."""
         if self._indexed is None:
             with self._lock:
                 self._indexed = self._indexed or self._open()
@@ -266,8 +266,10 @@ class VideoReader(Closing):
             DamagedSourceError: frames cannot be decoded; ``lost`` holds their numbers.
         """
         if isinstance(seconds, Real) or getattr(seconds, "shape", None) == ():
-            one = self.at([cast("float", seconds)], nearest=nearest, tolerance_s=tolerance_s)
-            return Sequence(one.data[0], self._output.frame_layout, one.source, one.frames, one.timestamps)
+            frame = self.at([cast("float", seconds)], nearest=nearest, tolerance_s=tolerance_s)
+            return Sequence(
+                frame.data[0], self._output.frame_layout, frame.source, frame.frames, frame.timestamps
+            )
         times = [
             check_time_s(t)
             for t in check_list("seconds", seconds, "a time in seconds, such as 1.5, or a list of times")
@@ -419,11 +421,11 @@ class VideoReader(Closing):
             pixels = context.painter.allocate((len(times), *self._shape), self._dtype)
             frames = context.painter.frame_targets(pixels)
             try:
-                for part, positions, numbers in self._by_cues.parts(times):
-                    targets = self._targets(part, numbers.tolist(), [frames[i] for i in positions.tolist()])
-                    if self._fill(part, targets, self._threads_for(part, numbers)):
+                for video, positions, numbers in self._by_cues.parts(times):
+                    targets = self._targets(video, numbers.tolist(), [frames[i] for i in positions.tolist()])
+                    if self._fill(video, targets, self._threads_for(video, numbers)):
                         return None  # the full index allows decoding from an earlier key frame, and names lost frames
-                    stamps[positions] = part.index.timestamps[numbers]
+                    stamps[positions] = video.index.timestamps[numbers]
             except (UnusableTablesError, IndexMismatchError):
                 return None
         return Sequence(pixels, self._output.layout, self.info.source, None, stamps)
@@ -439,6 +441,7 @@ class VideoReader(Closing):
             return self._fill(self._video, targets, threads)
 
     def _targets(self, video: PlannedVideo, numbers: Seq[int], frames: Seq[Any]) -> Targets:
+        """Return converter and target of each frame, by number."""
         converter = self._context.painter.converter(video.index.info, self._output)
         targets: Targets = {}
         for number, frame in zip(numbers, frames, strict=True):
@@ -463,6 +466,7 @@ class VideoReader(Closing):
         self._needed += size
 
     def _stream(self, wanted: IntArray, *, host: bool = False) -> Iterator[Sequence]:
+        """Yield wanted frames one by one, and raise the lost ones at the end."""
         lost: dict[int, str] = {}
         early: set[int] = set()
         layout, context = self._output.frame_layout, self._context

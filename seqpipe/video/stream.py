@@ -138,6 +138,7 @@ def _sequences(
     fill_value: float,
     timeouts: tuple[float, float],
 ) -> Iterator[Sequence]:
+    """Yield the sequences of windows of a stream."""
     with ExitStack() as stack:
         opened = FrameStream(source, timeouts, stack)
         if output.color == "RGBA" and opened.info.codec in ALPHA_CODECS:

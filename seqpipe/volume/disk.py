@@ -114,6 +114,7 @@ class DiskCache:
             _log.warning("%s is not cached (%s)", sequence.source, error.strerror)
 
     def _drop_oldest(self, newest: Path) -> None:
+        """Remove the least recently used entries but the newest."""
         entries = []
         for path in (p for ending in _ENDINGS.values() for p in self._folder.glob(f"*{ending}")):
             with suppress(FileNotFoundError):  # other processes remove entries, too
@@ -143,6 +144,7 @@ def _load(path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _store(path: Path, data: Any, facts: dict[str, Any]) -> None:
+    """Write an entry under its name once it is complete."""
     text = json.dumps(facts).encode()
     with open_new(path) as file:
         np.lib.format.write_array(file, data, allow_pickle=False)
@@ -150,15 +152,18 @@ def _store(path: Path, data: Any, facts: dict[str, Any]) -> None:
 
 
 def _blosc2() -> Any:
+    """Return the library blosc2."""
     return import_optional("blosc2", "blosc2", allowed="cache_compression='none'")
 
 
 def _load_lz4(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Read a compressed entry."""
     stored = _blosc2().open(str(path), mode="r")
     return stored[:], stored.schunk.vlmeta["seqpipe"]
 
 
 def _store_lz4(path: Path, data: Any, facts: dict[str, Any]) -> None:
+    """Write a compressed entry."""
     blosc2 = _blosc2()
     depth = facts["layout"].index("D")
     chunks = [min(_CHUNK, n) if depth <= a < depth + 3 else n for a, n in enumerate(data.shape)]

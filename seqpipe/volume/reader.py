@@ -246,11 +246,13 @@ class VolumeReader(Closing):
         return _restored, (self._again, self._turn, self._grid)
 
     def _like(self, turn: Turn, grid: TargetGrid | None) -> VolumeReader:
+        """Return a reader of the same file with another view."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__, _turn=turn, _grid=grid)
         return view
 
     def _window(self, box: Box, times: Seq[int] | None, *, scaled: bool) -> AnyArray:
+        """Read a box on the reader's grid."""
         if self._grid is None:
             return self._turned(box, times, scaled=scaled)
         stored = self._source.info
@@ -260,6 +262,7 @@ class VolumeReader(Closing):
         return resampled_window(self._grid, box, turned, partial(self._turned, times=times, scaled=scaled))
 
     def _turned(self, box: Box, times: Seq[int] | None, *, scaled: bool) -> AnyArray:
+        """Read a box in the reader's orientation."""
         stored = self._source.info
         d, h, w = self._turn.box(box.ranges, stored.grid)
         data: AnyArray = self._source.read(Box(d, h, w), times)
@@ -270,6 +273,7 @@ class VolumeReader(Closing):
 
 
 def _restored(again: Any, turn: Turn, grid: TargetGrid | None) -> VolumeReader:
+    """Restore a pickled reader."""
     reader: VolumeReader = again()
     return reader._like(turn, grid)
 

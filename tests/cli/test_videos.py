@@ -16,6 +16,7 @@ from seqpipe import AudioSamples, Sequence
 from seqpipe.readers.frame_content import FrameContent
 from seqpipe.video.encode import write
 from tests.support.ffmpeg import judge
+from tests.support.media import shared_media
 
 from .written import files, lines
 
@@ -255,10 +256,26 @@ def test_a_full_disk_leaves_no_partial_video_and_resume_goes_on(run, tmp_path, f
             "gop=5 means nothing for png; allowed: the formats mp4, webm, gif, apng",
         ),
         (("--scenes", "--frames", "1,2"), "--frames and --scenes exclude one another"),
+        (
+            ("--transfer", "linear"),
+            "linear gives float32, which jpg does not hold; allowed: the formats npy and npz",
+        ),
+        (("--format", "vtt", "--codec", "h264"), "codec='h264' means nothing for vtt"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(run, tmp_path, film, options, message):
     assert message in run("export", film, "--out", tmp_path / "o", *options, code=2).stderr
+
+
+@pytest.mark.parametrize(("transfer", "ending"), [("sdr", "png"), ("linear", "npy")])
+def test_hdr_films_become_sdr_or_light(run, tmp_path, transfer, ending):
+    source = shared_media() / "video/codec/hevc10_pq_nasa.mp4"
+    run("export", source, "--out", tmp_path, "--frames", 3, "--transfer", transfer, "--format", ending)
+    path = tmp_path / f"hevc10_pq_nasa/000000.{ending}"
+    dtype = "uint8" if ending == "png" else "float32"
+    with seqpipe.open(source, output=seqpipe.OutputSpec(transfer=transfer, dtype=dtype)) as video:
+        expected = video[3].data
+    np.testing.assert_array_equal(np.load(path) if ending == "npy" else decoded(path)[0][0], expected)
 
 
 @pytest.mark.deep

@@ -57,8 +57,8 @@ def test_exact_equals_operators_after_the_conversion(output):
         for name, value, expected in alike(batch, other):
             for left, right in zip(value, expected, strict=True):
                 np.testing.assert_array_equal(left.numpy(), right.numpy(), err_msg=name)
-    one, index = found.sample(4, 1), found.read([4], 1)
-    np.testing.assert_array_equal(one["image"].numpy(), index["image"][0].numpy())
+    sample, index = found.sample(4, 1), found.read([4], 1)
+    np.testing.assert_array_equal(sample["image"].numpy(), index["image"][0].numpy())
 
 
 def test_the_surface_differs_by_one_level_and_no_draw():
@@ -76,12 +76,12 @@ def test_a_single_line_is_absorbed_as_by_map_and_equals_the_eager_chain():
     )
     by_map, plain = clips().map(*chain).batch(3).fuse("exact"), clips().batch(3)
     assert list(by_graph.absorbed.heads) == ["image_0_"], "images that nothing needs are not made"
-    for one, other, whole in zip(by_graph.epoch(1), by_map.epoch(1), plain.epoch(1), strict=True):
+    for batch, other, whole in zip(by_graph.epoch(1), by_map.epoch(1), plain.epoch(1), strict=True):
         eager = ops.Chain(*chain)(whole["image"], epoch=1)
-        np.testing.assert_array_equal(one["image"].numpy(), eager.numpy())
+        np.testing.assert_array_equal(batch["image"].numpy(), eager.numpy())
         np.testing.assert_array_equal(other["image"].numpy(), eager.numpy())
-        assert one["label"].tolist() == whole["label"].tolist()
-    assert next(iter(pickle.loads(pickle.dumps(by_graph)))).keys() == one.keys()
+        assert batch["label"].tolist() == whole["label"].tolist()
+    assert next(iter(pickle.loads(pickle.dumps(by_graph)))).keys() == batch.keys()
 
 
 def test_it_tells_what_is_absorbed_and_why_not():
@@ -117,6 +117,6 @@ def test_a_graph_behind_a_chain_continues_its_conversion():
     assert text.startswith("1. flip → crop: by the reader's conversion")
     assert "2. flip → crop → crop: by the reader's conversion" in text
     assert "resize is not part of the conversion: it resamples" in text
-    for one, other in zip(ds.fuse("exact").epoch(1), ds.fuse("none").epoch(1), strict=True):
-        for name, value, expected in alike(one, other):
+    for batch, other in zip(ds.fuse("exact").epoch(1), ds.fuse("none").epoch(1), strict=True):
+        for name, value, expected in alike(batch, other):
             np.testing.assert_array_equal(value.numpy(), expected.numpy(), err_msg=name)

@@ -72,7 +72,7 @@ def test_states_of_the_first_a_middle_and_the_last_step_continue(shapes):
     batches = list(dataset.epoch(1))
     for number in (0, len(batches) // 2, len(batches) - 2):
         rest = list(dataset.resume(batches[number].state))
-        assert [gist(one) for one in rest] == [gist(one) for one in batches[number + 1 :]]
+        assert [gist(batch) for batch in rest] == [gist(batch) for batch in batches[number + 1 :]]
 
 
 def test_ranks_that_come_and_go_share_the_batches():
@@ -109,7 +109,7 @@ def test_samples_keep_the_first_frames_of_their_bucket_and_no_more_are_decoded()
                 assert np.array_equal(frames, whole.sample(n)["frames"][:kept])
                 assert batch["image"].shape[1] == kept
         state = batches[0].state
-        assert [gist(one) for one in dataset.resume(state)] == [gist(one) for one in batches[1:]]
+        assert [gist(batch) for batch in dataset.resume(state)] == [gist(batch) for batch in batches[1:]]
 
 
 def test_packed_batches_become_one_sequence_of_tokens():
@@ -119,28 +119,30 @@ def test_packed_batches_become_one_sequence_of_tokens():
     assert _indices(batches) == list(range(dataset.size))
     assert any(isinstance(batch["image"].stacked, type(None)) for batch in batches)  # of several shapes
     for batch in batches:
-        one = seqpipe.packed(batch["image"], (2, 16, 16), budget=256)
-        assert one.tokens.shape == (256, 2 * 16 * 16 * 3)
-        assert one.mask.sum() == one.lengths.sum() == one.bounds[-1] == one.grid.prod(axis=1).sum()
-        assert not one.tokens[~one.mask].any()
+        packed = seqpipe.packed(batch["image"], (2, 16, 16), budget=256)
+        assert packed.tokens.shape == (256, 2 * 16 * 16 * 3)
+        assert (
+            packed.mask.sum() == packed.lengths.sum() == packed.bounds[-1] == packed.grid.prod(axis=1).sum()
+        )
+        assert not packed.tokens[~packed.mask].any()
         clips = list(batch["image"])
-        for at in (0, int(one.bounds[-1]) - 1):
-            t, row, column = one.positions[at]
-            clip = clips[one.sample[at]].numpy()
+        for at in (0, int(packed.bounds[-1]) - 1):
+            t, row, column = packed.positions[at]
+            clip = clips[packed.sample[at]].numpy()
             cut = clip[2 * t : 2 * t + 2, 16 * row : 16 * row + 16, 16 * column : 16 * column + 16]
-            assert np.array_equal(one.tokens[at], cut.reshape(-1))
+            assert np.array_equal(packed.tokens[at], cut.reshape(-1))
     rest = list(dataset.resume(batches[0].state))
-    assert [gist(one) for one in rest] == [gist(one) for one in batches[1:]]
+    assert [gist(batch) for batch in rest] == [gist(batch) for batch in batches[1:]]
 
 
 def test_images_and_clips_alternate_in_a_packed_sequence():
     rng = np.random.default_rng(0)
     image, clip = rng.integers(0, 256, (32, 16, 3), np.uint8), rng.integers(0, 256, (3, 16, 16, 3), np.uint8)
-    one = seqpipe.packed([image, clip, image], (2, 16, 16))
-    assert one.grid.tolist() == [[1, 2, 1], [2, 1, 1], [1, 2, 1]]
-    assert one.bounds.tolist() == [0, 2, 4, 6]
-    assert np.array_equal(one.tokens[3].reshape(2, 16, 16, 3), clip[[2, 2]])  # the last frame is repeated
-    assert np.array_equal(one.tokens[1].reshape(2, 16, 16, 3), image[None, 16:].repeat(2, axis=0))
+    packed = seqpipe.packed([image, clip, image], (2, 16, 16))
+    assert packed.grid.tolist() == [[1, 2, 1], [2, 1, 1], [1, 2, 1]]
+    assert packed.bounds.tolist() == [0, 2, 4, 6]
+    assert np.array_equal(packed.tokens[3].reshape(2, 16, 16, 3), clip[[2, 2]])  # the last frame is repeated
+    assert np.array_equal(packed.tokens[1].reshape(2, 16, 16, 3), image[None, 16:].repeat(2, axis=0))
 
 
 @pytest.mark.parametrize(
@@ -174,9 +176,9 @@ def test_images_and_clips_of_a_list_are_interleaved_with_their_texts(tmp_path):
     dataset = seqpipe.videos(seqpipe.listing(str(tmp_path / "list.csv")), seqpipe.Whole())
     (batch,) = dataset.batch(8, bucket=Bucket(token_budget=512, token=(2, 16, 16), pack=True))
     assert list(batch["text"]) == ["picture 0", "a clip", "picture 1"]
-    one = seqpipe.packed(batch["image"], (2, 16, 16), budget=512)
-    assert one.grid.tolist() == [[1, 6, 8], [3, 6, 8], [1, 6, 8]]
-    assert one.mask.sum() == 5 * 48
+    packed = seqpipe.packed(batch["image"], (2, 16, 16), budget=512)
+    assert packed.grid.tolist() == [[1, 6, 8], [3, 6, 8], [1, 6, 8]]
+    assert packed.mask.sum() == 5 * 48
 
 
 def test_a_bucket_without_samples_is_named():

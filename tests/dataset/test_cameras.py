@@ -57,7 +57,7 @@ def rig(tmp_path_factory):
 
 
 def codes(sample, camera):
-    return [read(one) if one.any() else None for one in np.asarray(sample[camera])]
+    return [read(frame) if frame.any() else None for frame in np.asarray(sample[camera])]
 
 
 def test_frames_and_values_belong_to_the_instants_and_drop_outs_are_marked(rig):
@@ -100,13 +100,13 @@ def test_samples_with_drop_outs_are_left_out_and_batches_shuffle_resume_and_augm
     with ds, pickle.loads(pickle.dumps(ds)) as copy:
         batches = list(ds.epoch(1))
         # frames 0-1, 1-2, 2-3, then 6-7 to 10-11, of each recording
-        assert sum(len(one["timestamp"]) for one in batches) == 2 * 8 == ds.size
+        assert sum(len(batch["timestamp"]) for batch in batches) == 2 * 8 == ds.size
         assert batches[0]["front"].shape == (3, 2, 96, 128, 3)
-        assert sorted(n for one in batches for n in one["recording"].tolist()) == [0] * 8 + [1] * 8
+        assert sorted(n for batch in batches for n in batch["recording"].tolist()) == [0] * 8 + [1] * 8
         rest = list(copy.resume(batches[0].state))
         assert len(rest) == len(batches) - 1
-        for one, other in zip(rest, batches[1:], strict=True):
-            np.testing.assert_array_equal(one["left"].numpy(), other["left"].numpy())
+        for batch, other in zip(rest, batches[1:], strict=True):
+            np.testing.assert_array_equal(batch["left"].numpy(), other["left"].numpy())
 
 
 def test_drop_outs_are_errors_by_name(rig):

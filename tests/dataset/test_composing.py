@@ -37,8 +37,8 @@ def test_exact_fusion_equals_the_chain_on_the_batch(op):
     fused = _clips(shuffle=True).map(op).fuse("exact").batch(3)
     for raw, batch in zip(plain.epoch(2), fused.epoch(2), strict=True):
         meant = chain(raw["image"], epoch=2)
-        for one, two in zip(meant, batch["image"], strict=True):  # frames of two sizes
-            assert np.array_equal(one.numpy(), two.numpy())
+        for expected, two in zip(meant, batch["image"], strict=True):  # frames of two sizes
+            assert np.array_equal(expected.numpy(), two.numpy())
 
 
 def test_surface_fusion_differs_by_one_step_at_most():
@@ -46,16 +46,16 @@ def test_surface_fusion_differs_by_one_step_at_most():
     exact = _clips().map(*chain).fuse("none").batch(4)
     fused = _clips().map(*chain).batch(4)
     assert "by the reader's conversion" in fused.explain()
-    for one, two in zip(exact, fused, strict=True):
-        difference = np.abs(one["image"].numpy().astype(int) - two["image"].numpy().astype(int))
+    for exactly, two in zip(exact, fused, strict=True):
+        difference = np.abs(exactly["image"].numpy().astype(int) - two["image"].numpy().astype(int))
         assert difference.max() <= 1
 
 
 def test_chains_in_several_maps_draw_as_one():
-    one = MAKERS["lists"]().map(ops.Flip(p=0.5)).batch(4)
+    once = MAKERS["lists"]().map(ops.Flip(p=0.5)).batch(4)
     two = seqpipe.items(MAKERS["lists"]().source.get, size=13, parts={"mask": Labels}, shuffle=True, seed=2)
     two = two.map(ops.Flip(p=0.5), ops.Flip(p=0.5)).batch(4)
-    assert [gist(b) for b in one] == [gist(b) for b in two]
+    assert [gist(b) for b in once] == [gist(b) for b in two]
 
 
 def test_labels_of_videos_become_shares_by_mixup():
@@ -72,13 +72,13 @@ def test_results_of_different_sizes_become_a_list(fuse, extra):
     source = seqpipe.items({"image": listed_pictures(), "mask": masks}, parts={"mask": Labels}, shuffle=True)
     after, before = source.batch(4).map(rotate).fuse(fuse), source.map(rotate).fuse(fuse).batch(4)
     sizes = set()
-    for one, two, plain in zip(after, before, source.batch(4), strict=True):
-        for number, index in enumerate(one.index.tolist()):
+    for batch, two, plain in zip(after, before, source.batch(4), strict=True):
+        for number, index in enumerate(batch.index.tolist()):
             meant = rotate({name: plain[name][number] for name in ("image", "mask")}, index=index)
             for name in ("image", "mask"):
-                assert np.array_equal(one[name][number].numpy(), meant[name].numpy())
+                assert np.array_equal(batch[name][number].numpy(), meant[name].numpy())
                 assert np.array_equal(two[name][number].numpy(), meant[name].numpy())
-            sizes.add(one["image"][number].shape)
+            sizes.add(batch["image"][number].shape)
     assert len(sizes) > 1
 
 
@@ -105,9 +105,9 @@ def test_a_function_of_ones_own_sees_a_sample_and_its_label():
 def test_a_function_may_run_in_processes_with_equal_results():
     dataset = seqpipe.items(listed_pictures(), shuffle=True)
     with dataset.apply(darker, workers=2).batch(4) as in_processes:
-        for one, two in zip(dataset.apply(darker).batch(4), in_processes, strict=True):
-            assert np.array_equal(np.asarray(one["image"]), np.asarray(two["image"]))
-            assert os.getpid() in one["process"]
+        for local, two in zip(dataset.apply(darker).batch(4), in_processes, strict=True):
+            assert np.array_equal(np.asarray(local["image"]), np.asarray(two["image"]))
+            assert os.getpid() in local["process"]
             assert os.getpid() not in two["process"]
 
 
@@ -279,12 +279,12 @@ def test_what_was_read_is_freed_while_operators_run():
         return {"image": image}
 
     def counted(parts):
-        alive.append(sum(one() is not None for one in read))
+        alive.append(sum(reference() is not None for reference in read))
         return parts
 
     ds = seqpipe.items(get, size=8).apply(lambda parts: {"mean": parts["image"].numpy().mean()})
     with ds.apply(counted).prefetch(1) as ds:
-        assert [one["mean"] for one in ds] == list(range(8))
+        assert [batch["mean"] for batch in ds] == list(range(8))
     assert alive == [0] * 8
 
 

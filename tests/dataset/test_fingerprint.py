@@ -49,11 +49,15 @@ def test_statistics_are_those_of_all_voxels(folder):
     assert [case.spacing_mm for case in found.cases] == [(2.0 + n, 1.0, 0.5) for n in range(COUNT)]
     for channel in (0, 1):
         values = np.concatenate([voxels(n)[0][..., channel][voxels(n)[1][..., 0] == 1] for n in range(COUNT)])
-        one = found.by_class[1][f"image[{channel}]"]
-        np.testing.assert_allclose([one.mean, one.std], [values.mean(), values.std()], rtol=1e-5)
-        assert (one.min, one.max) == (values.min(), values.max())
+        values_of_class = found.by_class[1][f"image[{channel}]"]
         np.testing.assert_allclose(
-            [one.p00_5, one.median, one.p99_5], np.percentile(values, [0.5, 50, 99.5]), rtol=0.03
+            [values_of_class.mean, values_of_class.std], [values.mean(), values.std()], rtol=1e-5
+        )
+        assert (values_of_class.min, values_of_class.max) == (values.min(), values.max())
+        np.testing.assert_allclose(
+            [values_of_class.p00_5, values_of_class.median, values_of_class.p99_5],
+            np.percentile(values, [0.5, 50, 99.5]),
+            rtol=0.03,
         )
         labeled = [voxels(n)[0][..., channel][np.isin(voxels(n)[1][..., 0], (1, 2))] for n in range(COUNT)]
         mean = np.mean([each.mean() for each in labeled])
@@ -191,10 +195,10 @@ def test_nnunet_s_normalization_of_ct(folder):
             seqpipe.Sequence(voxels(number)[1], "DHWC", affine=np.eye(4)), folder / f"labels/c{number}.nii.gz"
         )
     facts = seqpipe.fingerprint(folder)
-    one = facts.intensities["image"]
+    intensity = facts.intensities["image"]
     image = seqpipe.Sequence(voxels(2)[0][..., :1], "DHWC", affine=np.eye(4))
     found = recipes.nnunet_normalization(facts, "ct")(image).numpy()
-    want = (np.clip(image.numpy(), one.p00_5, one.p99_5) - one.mean) / one.std
+    want = (np.clip(image.numpy(), intensity.p00_5, intensity.p99_5) - intensity.mean) / intensity.std
     np.testing.assert_allclose(found, want, atol=1e-5)
     masked = recipes.nnunet_normalization(facts)(image).numpy()
     inside = image.numpy() != 0

@@ -90,9 +90,9 @@ class Rule:
             result[name] = np.asarray(value)
         for name, deltas in self.deltas.items():
             wanted = [index + round(delta * FPS) for delta in deltas]
-            result[f"{name}_is_pad"] = np.array([not mine[0] <= one <= mine[-1] for one in wanted])
+            result[f"{name}_is_pad"] = np.array([not mine[0] <= row <= mine[-1] for row in wanted])
             if name not in CAMERAS:
-                result[name] = np.array([self.rows[min(max(one, mine[0]), mine[-1])][name] for one in wanted])
+                result[name] = np.array([self.rows[min(max(row, mine[0]), mine[-1])][name] for row in wanted])
         return result
 
 
@@ -125,7 +125,7 @@ def test_samples_are_those_of_the_published_rule(roots, version, deltas):
             first, end = STARTS[sample["episode_index"]], STARTS[sample["episode_index"] + 1]
             shown = sample[TOP] if deltas else np.asarray(sample[TOP])[None]
             at = [min(max(index + step, first), end - 1) for step in ((-2, 0, 1) if deltas else (0,))]
-            assert [code(one) for one in np.asarray(shown)] == [code_of(0, one) for one in at]
+            assert [code(frame) for frame in np.asarray(shown)] == [code_of(0, frame) for frame in at]
             assert code(sample[WRIST]) == code_of(1, index)
 
 
@@ -153,11 +153,13 @@ def test_episodes_and_cameras_can_be_chosen(roots, version):
         assert dataset.size == LENGTHS[0] + LENGTHS[2]
         wanted = [*range(STARTS[1]), *range(STARTS[2], STARTS[3])]
         samples = [dataset.sample(number) for number in range(dataset.size)]
-        assert [int(one["index"]) for one in samples] == wanted
-        assert [one.index for one in samples] == list(range(dataset.size))
+        assert [int(sample["index"]) for sample in samples] == wanted
+        assert [sample.index for sample in samples] == list(range(dataset.size))
         assert TOP not in samples[0]
         assert samples[0][WRIST].dtype == np.uint8
-        assert [read(np.asarray(one[WRIST])) for one in samples] == [code_of(1, index) for index in wanted]
+        assert [read(np.asarray(sample[WRIST])) for sample in samples] == [
+            code_of(1, index) for index in wanted
+        ]
         assert dataset.read([0, 8])["index"].tolist() == [wanted[0], wanted[8]]
 
 
@@ -172,10 +174,10 @@ def test_operators_orders_states_and_copies(roots):
         assert delivered[0][TOP].shape == (4, 2, 3, 48, 64)
         resumed = list(copy.resume(json.loads(json.dumps(delivered[1].state))))
         assert len(resumed) == len(delivered) - 2
-        for one, other in zip(resumed, delivered[2:], strict=True):
-            assert one["index"].tolist() == other["index"].tolist()
+        for batch, other in zip(resumed, delivered[2:], strict=True):
+            assert batch["index"].tolist() == other["index"].tolist()
             for camera in CAMERAS:
-                np.testing.assert_array_equal(one[camera].numpy(), other[camera].numpy())
+                np.testing.assert_array_equal(batch[camera].numpy(), other[camera].numpy())
 
 
 @pytest.mark.parametrize("place", ["me/cube", "hub/datasets--me--cube/snapshots/0a1b"])
@@ -290,7 +292,9 @@ def test_such_samples_are_left_out_or_substituted_and_reported(copied):
         batch = next(iter(dataset))
         assert len(batch["index"]) == 8
         assert batch["index"][3] != 3
-        assert [code(one) for one in batch[TOP].numpy()] == [code_of(0, i) for i in batch["index"].tolist()]
+        assert [code(frame) for frame in batch[TOP].numpy()] == [
+            code_of(0, i) for i in batch["index"].tolist()
+        ]
 
 
 def test_cameras_that_are_stored_otherwise_are_named(copied):

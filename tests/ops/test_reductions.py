@@ -159,7 +159,7 @@ def test_many_values_are_added_up_exactly():
     combined(["bool", "uint8", "uint16", "int16", "float16", "float32"], [False, True]),
 )
 def test_a_kernel_takes_the_same_mean_squares(emulated, monkeypatch, dtype, from_mean):
-    monkeypatch.setattr(reductions, "_LEAST", 1)
+    monkeypatch.setattr(reductions, "_MIN_ROW_VALUES", 1)
     rng, info = np.random.default_rng(0), np.iinfo(dtype) if dtype[0] in "ui" else None
     for shape, axes in (((3, 1031), (1,)), ((5, 1, 7), (0,)), ((1, 150_001), (0, 1))):
         high, low = (info.max, info.min) if info else (1, 0)

@@ -16,8 +16,7 @@ from seqpipe.ops import Chain, OneOf, Type
 from seqpipe.ops.core.arithmetic import computed, result_type
 from seqpipe.ops.core.types import types_after
 from seqpipe.pipeline import Graph, Input
-from seqpipe.pipeline.nodes import nodes_of
-from seqpipe.pipeline.source import BatchSource
+from seqpipe.pipeline.source import BatchSource, nodes_of
 from seqpipe.sources.items import ItemSource
 from tests.support.media import made
 

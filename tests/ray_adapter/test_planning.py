@@ -31,7 +31,7 @@ def _items():
 
 def _references(dataset, epoch=0):
     columns = [block.columns() for block in planned_blocks(dataset, epoch, 1)]
-    return {name: np.concatenate([np.asarray(one[name]) for one in columns]) for name in columns[0]}
+    return {name: np.concatenate([np.asarray(block[name]) for block in columns]) for name in columns[0]}
 
 
 @given(
@@ -47,8 +47,8 @@ def test_blocks_are_all_samples_in_order_and_end_where_files_end(counts, least):
     )
     blocks = planned_blocks(SimpleNamespace(source=source, size=len(owner), fingerprint="f"), 2, least)
     columns = [block.columns() for block in blocks]
-    assert [index for one in columns for index in one["index"]] == list(range(len(owner)))
-    assert [path for one in columns for path in one["source"]] == [f"{n}.mp4" for n in owner]
+    assert [index for block in columns for index in block["index"]] == list(range(len(owner)))
+    assert [path for block in columns for path in block["source"]] == [f"{n}.mp4" for n in owner]
     for block in blocks:
         assert block.size <= 128
         stop = block.first + block.size
@@ -59,7 +59,7 @@ def test_sample_ids_depend_on_samples_alone():
     dataset = seqpipe.videos(listed(), Clip(2, per_video=2), seed=3)
     ids = seqpipe.ray.sample_ids(dataset, range(dataset.size))
     assert len({*ids, *seqpipe.ray.sample_ids(dataset, range(dataset.size), epoch=1)}) == 2 * dataset.size
-    assert all(re.fullmatch("[0-9a-f]{32}", one) for one in ids)
+    assert all(re.fullmatch("[0-9a-f]{32}", digest) for digest in ids)
     same = seqpipe.videos(listed(), Clip(2, per_video=2), seed=3).batch(4).shard(1, 2)
     assert seqpipe.ray.sample_ids(same, [4, 1]) == [ids[4], ids[1]]
     other = seqpipe.videos(listed(), Clip(2, per_video=2), seed=4)
@@ -97,7 +97,7 @@ def test_columns_have_one_type_whatever_the_shapes():
     (batch,) = seqpipe.ray.DecodeClips(dataset)(_references(dataset))
     assert batch["box"] == [np.full((n % 3, 4), n).tolist() for n in range(6)]
     assert batch["image"].dtype == object
-    assert all((one == picture).all() for one, picture in zip(batch["image"], _PICTURES, strict=True))
+    assert all((image == picture).all() for image, picture in zip(batch["image"], _PICTURES, strict=True))
 
 
 def test_volumes_have_their_affine():
@@ -162,7 +162,7 @@ def _of_ray(name, text="", **values):
         (_of_ray("NodeDiedError", "gone"), BackendError, "NodeDiedError: gone.*resume=True continues"),
         (KeyError("mine"), KeyError, "mine"),
     ],
-    ids=lambda one: getattr(type(one), "__name__", ""),
+    ids=lambda value: getattr(type(value), "__name__", ""),
 )
 def test_errors_of_actors_keep_their_class(raised, error, said):
     def rows():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import CFUNCTYPE, c_int, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, Structure, c_int, c_uint, c_uint64, c_void_p
 from functools import partial
 from typing import Any
 
-__all__ = ["CuvidCallbacks"]
+__all__ = ["CuvidCallbacks", "Status"]
 
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 _KINDS = {
@@ -17,6 +17,12 @@ _KINDS = {
     "map_frame": (c_void_p, c_int, c_void_p, c_void_p, c_void_p),
     "unmap_frame": (c_void_p, c_uint64),
 }
+
+
+class Status(Structure):
+    """CUVIDGETDECODESTATUS."""
+
+    _fields_ = [("state", c_int), ("reserved_1", c_uint * 31), ("reserved_2", c_void_p * 8)]
 
 
 class CuvidCallbacks:

@@ -135,9 +135,9 @@ def test_operators_run_in_the_workers(workers):
         batches = ds.torch()
         found = list(DataLoader(batches, batch_size=None, num_workers=workers))
         assert len(batches) == len(found) == len(wanted)
-        for one, batch in zip(found, wanted, strict=True):
-            assert one["index"].tolist() == batch.index.tolist()
-            assert torch.equal(one["image"], batch["image"].torch())
+        for tensors, batch in zip(found, wanted, strict=True):
+            assert tensors["index"].tolist() == batch.index.tolist()
+            assert torch.equal(tensors["image"], batch["image"].torch())
 
 
 @pytest.mark.parametrize(
@@ -152,19 +152,19 @@ def test_operators_run_in_the_workers(workers):
 )
 def test_labels_and_clocks_are_those_of_the_result(after):
     with clips(shuffle=True).batch(3).map(after) as ds:
-        for one, samples in zip(ds.torch(), ds, strict=True):
+        for tensors, samples in zip(ds.torch(), ds, strict=True):
             batch = samples["image"]
-            assert one.keys() >= samples.keys()
-            assert one["frames"].tolist() == batch.frames.tolist()
-            assert one["timestamps"].tolist() == batch.timestamps.tolist()
-            assert one["label"].tolist() == np.asarray(batch.labels).tolist()
-            assert one["frames"].shape[1] == batch.shape[1]
+            assert tensors.keys() >= samples.keys()
+            assert tensors["frames"].tolist() == batch.frames.tolist()
+            assert tensors["timestamps"].tolist() == batch.timestamps.tolist()
+            assert tensors["label"].tolist() == np.asarray(batch.labels).tolist()
+            assert tensors["frames"].shape[1] == batch.shape[1]
 
 
 def test_further_columns_and_the_video_of_a_sample(tmp_path):
-    one, two = files("h264", "hevc")
+    dog, two = files("h264", "hevc")
     path = tmp_path / "list.csv"
-    path.write_text(f"path,label,age,name,frames\n{one},a dog,3,x,7\n{two},a cat,4,y,8\n", encoding="utf-8")
+    path.write_text(f"path,label,age,name,frames\n{dog},a dog,3,x,7\n{two},a cat,4,y,8\n", encoding="utf-8")
     listed = seqpipe.listing(path, label_type="text")
     with seqpipe.videos(listed, Clip(4, per_video=2)).batch(4) as ds:
         (batch,) = ds.torch()
@@ -263,8 +263,8 @@ def test_the_epoch_of_a_copy_is_its_own():
         batches = ds.torch()
         copy = pickle.loads(pickle.dumps(batches))
         loaders = [
-            DataLoader(one, batch_size=None, num_workers=1, persistent_workers=True)
-            for one in (batches, copy)
+            DataLoader(batches_of, batch_size=None, num_workers=1, persistent_workers=True)
+            for batches_of in (batches, copy)
         ]
         first, second = map(indices, loaders)
         assert first == second

@@ -93,7 +93,7 @@ def test_while_one_is_decoded_the_others_are_read(distant, index):
     source, wanted = distant(together=8), firsts(index, 8)
     with Engine(1) as engine:
         check(engine.read([Request(source, np.array(frames)) for frames in wanted]), wanted)
-        assert engine._ahead.buffered_bytes == 0
+        assert engine._ahead._buffered == 0
     assert source.most == 8
     assert len(source.asked) == len(set(source.asked)), "a packet was fetched twice"
 
@@ -124,7 +124,7 @@ def test_room_is_given_back_before_a_job_is_known_to_have_ended(distant, index, 
         for _ in range(3):
             reading = engine.submit([Request(source, np.array(wanted[0]))])
             check(reading.result(), wanted)
-            assert engine._ahead.buffered_bytes == 0
+            assert engine._ahead._buffered == 0
 
 
 def test_a_request_that_fails_once_is_made_once_more(distant, index):
@@ -150,7 +150,7 @@ def test_closing_does_not_wait_for_what_has_not_begun(distant, index, monkeypatc
     engine.close()
     reading.cancel()
     assert len(source.asked) < 4, "of 8"
-    assert engine._ahead.buffered_bytes == 0
+    assert engine._ahead._buffered == 0
 
 
 ENDING = """

@@ -51,16 +51,20 @@ def rewrite_header(path, change):
     path.write_bytes(PREFIX.pack(magic, len(text), zlib.crc32(text)) + text + data[end:])
 
 
-def assert_same(one, other):
-    assert one.info == other.info
-    assert (one.extradata, one.codec_tag, one.coded_bits) == (
+def assert_same(index, other):
+    assert index.info == other.info
+    assert (index.extradata, index.codec_tag, index.coded_bits) == (
         other.extradata,
         other.codec_tag,
         other.coded_bits,
     )
-    assert (one.dropped_at_start, one.end_s, one.cut) == (other.dropped_at_start, other.end_s, other.cut)
+    assert (index.dropped_at_start, index.end_s, index.cut) == (
+        other.dropped_at_start,
+        other.end_s,
+        other.cut,
+    )
     for field in fields(PacketTable):
-        a, b = getattr(one.packets, field.name), getattr(other.packets, field.name)
+        a, b = getattr(index.packets, field.name), getattr(other.packets, field.name)
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
 

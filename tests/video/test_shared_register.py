@@ -65,11 +65,11 @@ def known(register, paths):
     return [shared.index(source, source.stamp()) for source in sources]
 
 
-def assert_same(one, other):
-    assert one.info.frame_count == other.info.frame_count
-    np.testing.assert_array_equal(one.timestamps, other.timestamps)
+def assert_same(index, other):
+    assert index.info.frame_count == other.info.frame_count
+    np.testing.assert_array_equal(index.timestamps, other.timestamps)
     for name in ("pts", "size", "offset", "checksum", "key", "reference", "shown"):
-        np.testing.assert_array_equal(getattr(one.packets, name), getattr(other.packets, name))
+        np.testing.assert_array_equal(getattr(index.packets, name), getattr(other.packets, name))
 
 
 def no_building(monkeypatch):

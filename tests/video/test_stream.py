@@ -45,10 +45,10 @@ class Front:
 
 def assert_same(got, expected):
     assert len(got) == len(expected)
-    for one, other in zip(got, expected, strict=True):
-        np.testing.assert_array_equal(one.frames, other.frames)
-        np.testing.assert_allclose(one.timestamps, other.timestamps)
-        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    for streamed, other in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(streamed.frames, other.frames)
+        np.testing.assert_allclose(streamed.timestamps, other.timestamps)
+        np.testing.assert_array_equal(streamed.numpy(), other.numpy())
 
 
 STREAMED = ["h264_faststart", "h264_ts", "h264_mkv", "h264_fragmented", "h264_avi"]
@@ -69,8 +69,8 @@ def test_output_and_operators_are_applied():
     plain = list(seqpipe.stream(path, output=spec, sequence_length=8))
     flipped = list(seqpipe.stream(path, output=spec, sequence_length=8, operators=flip))
     assert plain[0].numpy().shape[1:] == (32, plain[0].numpy().shape[2], 1)
-    for number, (one, other) in enumerate(zip(plain, flipped, strict=True)):
-        np.testing.assert_array_equal(flip(one, index=number).numpy(), other.numpy())
+    for number, (streamed, other) in enumerate(zip(plain, flipped, strict=True)):
+        np.testing.assert_array_equal(flip(streamed, index=number).numpy(), other.numpy())
 
 
 def test_a_part_of_it_is_taken_and_no_more_is_read():
@@ -175,9 +175,9 @@ def test_a_stream_that_ends_in_the_middle_gives_what_is_whole_and_says_so(name, 
     with seqpipe.open(data) as video:  # of a file that was cut at the same place
         there = [video[number] for number in range(len(got))]
     assert len(got) > 10
-    for one, other in zip(got, there, strict=True):
-        np.testing.assert_array_equal(one.numpy()[0], other.numpy())
-        np.testing.assert_allclose(one.timestamps, other.timestamps)
+    for streamed, other in zip(got, there, strict=True):
+        np.testing.assert_array_equal(streamed.numpy()[0], other.numpy())
+        np.testing.assert_allclose(streamed.timestamps, other.timestamps)
 
 
 def test_a_header_that_comes_last_is_said_so():

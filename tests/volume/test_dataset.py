@@ -229,6 +229,15 @@ def test_weights_of_several_values_for_a_voxel_and_series_of_labels_are_refused(
         dataset.sample(0)
 
 
+def test_a_case_that_does_not_fit_into_memory_is_named(folder, monkeypatch):
+    monkeypatch.setattr("seqpipe.readers.volumes.case.main_memory_bytes", lambda: 1000)
+    for call in (seqpipe.fingerprint, lambda source: seqpipe.volumes(source).sample(0)):
+        with pytest.raises(
+            SourceError, match=r"the case takes .* GiB; allowed: up to the main memory of 9\.31e-07"
+        ):
+            call(folder)
+
+
 def test_whole_volumes_and_stacks_of_slices(folder):
     with seqpipe.volumes(folder).batch(5) as dataset:
         (batch,) = dataset

@@ -60,7 +60,11 @@ def test_a_row_a_case_names_what_is_wrong_and_what_differs(folder):
     assert head.history[1] == "spacing 2 × 1 × 1 to 6 × 1 × 1 mm, median 2 × 1 × 1 mm"
     notes = [[note.replace(str(folder), "") for note in row.notes] for row in rows]
     assert notes[0] == ["the voxels are those of " + notes_key(folder, 5)]
-    assert notes[1] == ["3 voxels are NaN or infinite", "no other case has the label 7"]
+    assert notes[1] == [
+        "3 voxels are NaN or infinite",
+        "labels without a name: 7: 1 voxels, 0.002 ml",
+        "no other case has the label 7",
+    ]
     assert notes[2] == ["the label has no foreground", "spacing 6 × 1 × 1 mm; the median is 2 × 1 × 1 mm"]
     assert notes[3][0] == "orientation RPS; 5 of 6 are LPS"
     assert notes[3][1].startswith("mean 5100; the median of the means is ")

@@ -6,6 +6,7 @@ in a hidden folder until the plan, which follows from the values that the pass h
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -16,7 +17,7 @@ from typing import Final
 
 from ...core.interrupts import cleanup_on_exit
 from ...core.workers import OPENCV
-from ...errors import SeqpipeError
+from ...errors import OutputError, SeqpipeError
 from ...readers.frame_content import (
     CONTENT_OUTPUT,
     NEIGHBORS,
@@ -51,11 +52,13 @@ class SceneDrafts:
         request: the checked options.
         folder: hidden folder for what is written.
         threads: number of decoding threads for a video.
+        stop: ends what is being written.
     """
 
     request: ExportRequest
     folder: Path
     threads: int
+    stop: threading.Event = field(default_factory=threading.Event, init=False)
     _count: int = field(default=0, init=False)
 
     def plan(self, item: InputFile, index: PacketIndex) -> SourcePlan:
@@ -65,16 +68,19 @@ class SceneDrafts:
         if index.cut or not self._takes_sound(item, index) or not content.lacks(item.path):
             return make_plan(item, index, self.request)
         self._count += 1
-        writer = _SceneWriter(item, index, self.request, self.folder / f"{self._count:06d}", self.threads)
+        writer = _SceneWriter(item, index, self, self.folder / f"{self._count:06d}")
         try:
             OPENCV.single_threaded(writer.write)
+        except OutputError:  # scenes that are complete stay; the export meets the error at the next one
+            pass
         except SeqpipeError:  # the pass of the plan meets the error, and names what is lost
             return make_plan(item, index, self.request)
-        if writer.count != len(index):
-            return make_plan(item, index, self.request)
-        content.keep(item.path, writer.values)
+        complete = writer.count == len(index)
+        if complete:
+            content.keep(item.path, writer.values)
         plan = make_plan(item, index, self.request)
-        same = plan.frames[:, 0].tolist() == writer.starts
+        starts, written = plan.frames[:, 0].tolist(), writer.starts
+        same = starts == written if complete else starts[: len(written)] == written
         return replace(plan, drafts=writer.drafts) if same else plan
 
     def _takes_sound(self, item: InputFile, index: PacketIndex) -> bool:
@@ -106,6 +112,10 @@ def scene_drafts(request: ExportRequest, threads: int) -> Iterator[SceneDrafts |
         yield SceneDrafts(request, Path(name), threads)
 
 
+class _StoppedError(Exception):
+    """The export has been interrupted."""
+
+
 class _SceneWriter:
     """Writes the scenes of one video while it is decoded for the first time.
 
@@ -116,11 +126,9 @@ class _SceneWriter:
         count: number of frames.
     """
 
-    def __init__(
-        self, item: InputFile, index: PacketIndex, request: ExportRequest, folder: Path, threads: int
-    ) -> None:
-        self._path, self._index, self._request = item.path, index, request
-        self._folder, self._threads = folder, threads
+    def __init__(self, item: InputFile, index: PacketIndex, drafts: SceneDrafts, folder: Path) -> None:
+        self._path, self._index, self._request = item.path, index, drafts.request
+        self._folder, self._threads, self._stop = folder, drafts.threads, drafts.stop
         self._meter = ContentMeter(len(index))
         self._next: tuple[int, bool, Sequence] | None = None
         self.values = self._meter.values
@@ -173,6 +181,8 @@ class _SceneWriter:
         small, shown = (FramePainter(stream.info, out) for out in (CONTENT_OUTPUT, self._request.output))
         waiting, last = deque[tuple[int, Sequence]](), 0
         for frame in stream.frames():
+            if self._stop.is_set():
+                raise _StoppedError
             self._meter.add(frame.number, small.pixels(frame.number, frame.surface))
             self.count += 1
             waiting.append((frame.number, shown.sequence(frame.number, frame.seconds, frame.surface)))

@@ -49,6 +49,7 @@ def export_videos(
         if (draft := plan.drafts.get(file)) is not None:
             with output_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
+                draft.touch()  # later than the options are recorded, as --resume expects
                 size = draft.replace(path).stat().st_size
             work.manifest.add(plan.row(file, status="done", bytes=size))
             work.bar.advance(len(numbers))

@@ -75,14 +75,14 @@ def apply_auto_augment(policy: Policy, data: Any, seed: int | None = None, **opt
     chances = np.array([[p for _, p, _ in row] for row in rows], np.float32)
     bins = np.array([[m or 0 for *_, m in row] for row in rows], np.int32)
     numbers = np.array(
-        [[own[n].index(one) if one else 0 for n, (one, *_) in enumerate(row)] for row in rows], np.int32
+        [[own[n].index(item) if item else 0 for n, (item, *_) in enumerate(row)] for row in rows], np.int32
     )
     drawn = fn.random.uniform(range=[0, 1], shape=(steps,), dtype=types.FLOAT, seed=seed)
     chosen = fn.random.uniform(values=list(range(count)), seed=seed, dtype=types.INT32)
     chance, bin_of, number = (
         types.Constant(table, device="cpu")[chosen] for table in (chances, bins, numbers)
     )
-    if any(one.randomly_negate for one in policy.augmentations.values()):
+    if any(augmentation.randomly_negate for augmentation in policy.augmentations.values()):
         bin_of = signed_bin(bin_of, seed=seed, shape=(steps,))
     for n in range(steps):
         options_of_bin = {"magnitude_bin": bin_of[n], "num_magnitude_bins": policy.num_magnitude_bins}
@@ -95,12 +95,14 @@ def _published(
     found: str, use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> Policy:
     """Return a published policy; see :func:`seqpipe.dali.auto_aug.augmentations.suite`."""
-    named = {one.name: one for one in suite(AUTO, use_shape, 250, 1.0, max_translate_abs, max_translate_rel)}
+    named = {
+        item.name: item for item in suite(AUTO, use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
+    }
 
     def step(name: str, probability: float, number: int) -> tuple[Any, float, int | None]:
         return named[name], probability, None if named[name].mag_range is None else number
 
-    subs = [[step(*one) for one in pair if one[1]] for pair in FOUND[found]]
+    subs = [[step(*entry) for entry in pair if entry[1]] for pair in FOUND[found]]
     return Policy(found, AUTO_BINS, subs)
 
 

@@ -109,7 +109,7 @@ class Augmentation:
         self.randomly_negate, self.param_device = randomly_negate or False, param_device or "cpu"
         self.mag_to_param, self.name = mag_to_param or np.array, name or op.__name__
         self._arguments = list(inspect.signature(op).parameters.values())
-        count = sum(one.kind in _BY_POSITION for one in self._arguments)
+        count = sum(argument.kind in _BY_POSITION for argument in self._arguments)
         if count < 2:
             raise ParameterError(
                 f"{op} accepts {count} positional argument(s), but the functions decorated with @augmentation must "
@@ -130,21 +130,21 @@ class Augmentation:
 
     def accepted(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that the function has arguments for."""
-        names = {one.name for one in self._further()}
+        names = {item.name for item in self._further()}
         return {name: value for name, value in options.items() if name in names}
 
     def _further(self) -> list[inspect.Parameter]:
         """Return the arguments that follow the samples and the parameter."""
-        positions = [one for one in self._arguments if one.kind in _BY_POSITION]
+        positions = [argument for argument in self._arguments if argument.kind in _BY_POSITION]
         named = (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
-        return [one for one in self._arguments if one.kind in named and one not in positions[:2]]
+        return [item for item in self._arguments if item.kind in named and item not in positions[:2]]
 
     def __call__(
         self, data: Any, *, magnitude_bin: Any = None, num_magnitude_bins: int | None = None, **options: Any
     ) -> Any:
         """Return the function's result for samples and the parameter of a magnitude."""
         parameter = self._parameter(data, magnitude_bin, num_magnitude_bins)
-        required = [one.name for one in self._further() if one.default is inspect.Parameter.empty]
+        required = [item.name for item in self._further() if item.default is inspect.Parameter.empty]
         missing = [name for name in required if name not in options]
         if missing:
             if missing == ["shape"]:
@@ -204,9 +204,12 @@ class Augmentation:
 
     def _table(self, magnitudes: Any) -> np.ndarray[Any, Any]:
         """Return the parameter of each magnitude."""
-        made = [self.mag_to_param(one) for one in magnitudes]
-        for one in made:
-            if any(isinstance(part, DataNode) for part in (one if isinstance(one, (list, tuple)) else [one])):
+        made = [self.mag_to_param(entry) for entry in magnitudes]
+        for item in made:
+            if any(
+                isinstance(sample, DataNode)
+                for sample in (item if isinstance(item, (list, tuple)) else [item])
+            ):
                 raise self._wrong(
                     "the `mag_to_param` callback must return parameter that is `np.ndarray` or is directly convertible "
                     "to it, and returned a node"
@@ -241,7 +244,7 @@ def augmentation(function: Any = None, **settings: Any) -> Any:
     """
     cls = settings.pop("augmentation_cls", None) or Augmentation
     if function is None:
-        return lambda one: augmentation(one, **settings, augmentation_cls=cls)
+        return lambda value: augmentation(value, **settings, augmentation_cls=cls)
     if isinstance(function, Augmentation):
         raise ParameterError(
             "the `@augmentation` was applied to already decorated Augmentation",
@@ -283,7 +286,7 @@ def forbid_unused_kwargs(
     Raises:
         ParameterError: one is not.
     """
-    used = {name for one in augmentations for name in one.accepted(options)}
+    used = {name for item in augmentations for name in item.accepted(options)}
     unused = [name for name in options if name not in used]
     if unused:
         subject = "kwarg" if len(unused) == 1 else "kwargs"
@@ -373,14 +376,14 @@ class Policy:
     @property
     def augmentations(self) -> dict[str, Augmentation]:
         """All augmentations by their names, in the order of the names."""
-        found = {one.name: one for sub_policy in self.sub_policies for one, *_ in sub_policy}
+        found = {item.name: item for sub_policy in self.sub_policies for item, *_ in sub_policy}
         return dict(sorted(found.items()))
 
     def __repr__(self) -> str:
         steps = ",\n\t".join(
-            str([(one.name, p, magnitude) for one, p, magnitude in sub]) for sub in self.sub_policies
+            str([(entry.name, p, magnitude) for entry, p, magnitude in sub]) for sub in self.sub_policies
         )
-        found = ",\n\t".join(f"{name!r}: {one!r}" for name, one in self.augmentations.items())
+        found = ",\n\t".join(f"{name!r}: {item!r}" for name, item in self.augmentations.items())
         return (
             f"Policy(name={self.name!r}, num_magnitude_bins={self.num_magnitude_bins!r}, "
             f"sub_policies=[{steps and chr(10) + chr(9)}{steps}], "
@@ -391,11 +394,13 @@ class Policy:
 def _numbered(sub_policies: Any) -> tuple[tuple[Any, ...], ...]:
     """Return sub-policies in which different augmentations have different names: numbers precede equal ones."""
     steps = [step for sub_policy in sub_policies for step in sub_policy]
-    found = list(dict.fromkeys(one for one, *_ in steps))
-    renamed = {one: one for one in found}
-    if len({one.name for one in found}) < len(found):
+    found = list(dict.fromkeys(element for element, *_ in steps))
+    renamed = {entry: entry for entry in found}
+    if len({current.name for current in found}) < len(found):
         digits = len(str(len(found) - 1))
-        renamed = {one: one.augmentation(name=f"{n:0{digits}}__{one.name}") for n, one in enumerate(found)}
+        renamed = {
+            item: item.augmentation(name=f"{n:0{digits}}__{item.name}") for n, item in enumerate(found)
+        }
     return tuple(tuple((renamed[one], p, m) for one, p, m in sub_policy) for sub_policy in sub_policies)
 
 

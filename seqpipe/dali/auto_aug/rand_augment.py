@@ -87,7 +87,7 @@ def apply_rand_augment(
     index = fn.random.uniform(
         values=list(range(len(augmentations))), seed=seed, shape=(n,), dtype=types.INT32
     )
-    signs = any(one.randomly_negate for one in augmentations)
+    signs = any(augmentation.randomly_negate for augmentation in augmentations)
     bins: Any = signed_bin(m, seed=seed, shape=(n,)) if signs else m
     for step in range(n):
         chosen = bins[step] if signs else bins

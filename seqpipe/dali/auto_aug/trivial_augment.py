@@ -62,7 +62,7 @@ def apply_trivial_augment(
         fn.random.uniform(values=list(range(count)), dtype=types.INT32, seed=seed)
         for count in (num_magnitude_bins, len(augmentations))
     )
-    if any(one.randomly_negate for one in augmentations):
+    if any(augmentation.randomly_negate for augmentation in augmentations):
         bins = signed_bin(bins, seed=seed)
     return select(
         augmentations, index, data, magnitude_bin=bins, num_magnitude_bins=num_magnitude_bins, **options

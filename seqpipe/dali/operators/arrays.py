@@ -36,7 +36,7 @@ def _cast_like(call: DaliCall) -> DataNode:
 
 @operator("copy")
 def _copy(call: DaliCall) -> DataNode:
-    return call.each(lambda part: part.copy())
+    return call.each(lambda array: array.copy())
 
 
 @operator("shapes")
@@ -87,13 +87,13 @@ def _full(
     sides: Any = () if by_sample else tuple(np.atleast_1d(shape).astype(int).tolist())
 
     def compute(values: list[Value], _: Run) -> Value:
-        wanted = [tuple(map(int, one)) for one in values[1]] if by_sample else [sides] * len(values[0])
-        parts = [np.broadcast_to(a, s).copy() for a, s in zip(values[0], wanted, strict=True)]
-        if layout and len(layout) != parts[0].ndim:
+        wanted = [tuple(map(int, item)) for item in values[1]] if by_sample else [sides] * len(values[0])
+        arrays = [np.broadcast_to(a, s).copy() for a, s in zip(values[0], wanted, strict=True)]
+        if layout and len(layout) != arrays[0].ndim:
             raise call.fault(
-                f"Layout {layout!r} has {len(layout)} dimensions but output shape has {parts[0].ndim}"
+                f"Layout {layout!r} has {len(layout)} dimensions but output shape has {arrays[0].ndim}"
             )
-        result = Value.of(parts, layout)
+        result = Value.of(arrays, layout)
         return result if dtype is None else result.each(partial(converted, kind=dtype))
 
     return call.node(compute, inputs=[level, *([shape] if by_sample else [])])
@@ -103,12 +103,12 @@ def _full(
 def _full_like(call: DaliCall, *, dtype: Kind = None) -> DataNode:
     fixed = {"ones_like": 1, "zeros_like": 0}.get(call.row.name)
 
-    def one(part: Array, *levels: Any) -> Array:
-        xp, level = namespace(part), levels[0] if fixed is None else fixed
-        result = xp.broadcast_to(xp.asarray(level), part.shape).astype(part.dtype)
+    def computed(array: Array, *levels: Any) -> Array:
+        xp, level = namespace(array), levels[0] if fixed is None else fixed
+        result = xp.broadcast_to(xp.asarray(level), array.shape).astype(array.dtype)
         return result if dtype is None else converted(result, dtype)
 
-    return call.by_sample(one)  # type: ignore[no-any-return]
+    return call.by_sample(computed)  # type: ignore[no-any-return]
 
 
 @operator("reinterpret", "reshape")
@@ -125,8 +125,8 @@ def _reinterpret(
     nodes = [*call.inputs, *([shape.cpu()] if isinstance(shape, DataNode) else [])]
     by_node = len(nodes) > 1
 
-    def one(part: Array, wanted: Any) -> Array:
-        array = part if dtype is None else part.copy(order="C").view(dtype)
+    def result(sample: Array, wanted: Any) -> Array:
+        array = sample if dtype is None else sample.copy(order="C").view(dtype)
         if rel_shape is not None or src_dims is not None:
             wanted = _relative_shape(call, array.shape, rel_shape, src_dims)
         if wanted is None:
@@ -139,9 +139,9 @@ def _reinterpret(
 
     def compute(values: list[Value], _: Run) -> Value:
         wanted = values[1].on_host() if by_node else [shape] * len(values[0])
-        parts = [one(a, b) for a, b in zip(values[0], wanted, strict=True)]
-        kept = values[0].layout if parts and parts[0].ndim == values[0].ndim else ""
-        return views(parts, kept if layout is None else layout, values[0].sources)
+        arrays = [result(a, b) for a, b in zip(values[0], wanted, strict=True)]
+        kept = values[0].layout if arrays and arrays[0].ndim == values[0].ndim else ""
+        return views(arrays, kept if layout is None else layout, values[0].sources)
 
     return call.node(compute, inputs=nodes)
 
@@ -195,7 +195,7 @@ def _transpose(
         data = (
             value.data.transpose(0, *(axis + 1 for axis in order))
             if value.dense
-            else [part.transpose(order) for part in value.data]
+            else [array.transpose(order) for array in value.data]
         )
         return value.with_data(data, output_layout if output_layout is not None else letters)
 
@@ -232,20 +232,20 @@ def _squeeze(call: DaliCall, *, axes: Any = None, axis_names: Any = None) -> Dat
         raise call.wrong("Provided both ``axes`` and ``axis_names`` arguments", allowed="one of them")
 
     def compute(values: list[Value], _: Run) -> Value:
-        value, parts = values[0], []
+        value, arrays = values[0], []
         drop = axes_of(value, axes, axis_names, "fn.squeeze")
         if len(set(drop)) < len(drop):
             raise call.fault("Specified at least twice same dimension to remove")
-        for part in value:
-            sides = [side for n, side in enumerate(part.shape) if n not in drop]
-            if math.prod(sides) != part.size:
+        for array in value:
+            sides = [side for n, side in enumerate(array.shape) if n not in drop]
+            if math.prod(sides) != array.size:
                 raise call.fault(
-                    f"Requested a shape with {math.prod(sides)} elements but the original shape has {part.size} "
+                    f"Requested a shape with {math.prod(sides)} elements but the original shape has {array.size} "
                     "elements",
                     advice="Give axes of length 1",
                 )
-            parts.append(part.reshape(sides))
-        return views(parts, "".join(c for n, c in enumerate(value.layout) if n not in drop), value.sources)
+            arrays.append(array.reshape(sides))
+        return views(arrays, "".join(c for n, c in enumerate(value.layout) if n not in drop), value.sources)
 
     return call.node(compute)
 
@@ -277,8 +277,8 @@ def _expand_dims(call: DaliCall, *, axes: Any = None, new_axis_names: Any = "") 
             for shape in sides:
                 shape.insert(place, 1)
         known = "".join(letters) if names or not places else ""
-        parts = (part.reshape(shape) for part, shape in zip(value, sides, strict=True))
-        return views(parts, known, value.sources)
+        arrays = (array.reshape(shape) for array, shape in zip(value, sides, strict=True))
+        return views(arrays, known, value.sources)
 
     return call.node(compute)
 
@@ -298,12 +298,12 @@ def _joined(call: DaliCall, *, axis: Any = 0, axis_name: Any = None) -> DataNode
             letters = letters[:position] + axis_name + letters[position:] if known else ""
         join = "stack" if stacks else "concatenate"
         try:
-            parts = [
+            arrays = [
                 getattr(namespace(row[0]), join)(row, axis=position) for row in zip(*values, strict=True)
             ]
         except ValueError as error:
             raise call.fault(f"samples cannot be joined: {error}") from error
-        return Value.of(parts, letters, first.sources)
+        return Value.of(arrays, letters, first.sources)
 
     return call.node(compute)
 
@@ -324,19 +324,19 @@ def _reduction(
 
     def compute(values: list[Value], _: Run) -> Value:
         if not values[0].ndim:  # one number for each sample is its own reduction
-            values = [value.each(lambda part: part.reshape(1), "") for value in values]
+            values = [value.each(lambda sample: sample.reshape(1), "") for value in values]
         value, drop = values[0], tuple(range(values[0].ndim))
         if axes is not None or axis_names is not None:
             drop = axes_of(value, axes, axis_names, cls.name)
         reduced, kept_axes = values, keep_dims
         if not drop:  # each value is reduced by itself
             drop, kept_axes = (value.ndim,), False
-            reduced = [one.with_data([part[..., None] for part in one]) for one in values]
+            reduced = [item.with_data([sample[..., None] for sample in item]) for item in values]
         op = cls(axes=drop, keep_dims=kept_axes, **options)
         letters = "".join(c for n, c in enumerate(value.layout) if keep_dims or n not in drop)
-        parts = [op(part, *more) for part, *more in zip(*reduced, strict=True)]
+        arrays = [op(sample, *more) for sample, *more in zip(*reduced, strict=True)]
         return Value.of(
-            [np.asarray(one) if np.isscalar(one) else one for one in parts], letters, value.sources
+            [np.asarray(array) if np.isscalar(array) else array for array in arrays], letters, value.sources
         )
 
     return call.node(compute, summary=f"{options}")
@@ -362,16 +362,16 @@ def _one_hot(
         axis_name=axis_name,
     )
 
-    def one(part: Array) -> Array:
-        if part.dtype.kind == "f":
-            part = part.astype(np.int64)
-        return op(part) if part.ndim else op(part.reshape(1)).reshape(-1)
+    def applied(array: Array) -> Array:
+        if array.dtype.kind == "f":
+            array = array.astype(np.int64)
+        return op(array) if array.ndim else op(array.reshape(1)).reshape(-1)
 
     def compute(values: list[Value], _: Run) -> Value:
         labels = values[0]
         if set(labels.shapes()) == {(1,)}:  # as in DALI, arrays of one label are scalars if all are
-            labels = labels.each(lambda part: part.reshape(()), "")
-        return labels.each(one, "")
+            labels = labels.each(lambda array: array.reshape(()), "")
+        return labels.each(applied, "")
 
     return call.node(compute)
 
@@ -419,19 +419,19 @@ def _pad(call: DaliCall, *, axes: Any = None, axis_names: Any = None) -> DataNod
         value = values[0]
         largest = np.array(value.shapes()).reshape(len(value), -1).max(axis=0).tolist()
 
-        def padded(part: Array, shape: Any, align: Any, fill: Any, numbers: Any = axes) -> Array:
+        def padded(array: Array, shape: Any, align: Any, fill: Any, numbers: Any = axes) -> Array:
             every = axis_names is None and (numbers is None or not np.size(numbers))
             places = axes_of(
                 value, range(value.ndim) if every else numbers, None if every else axis_names, "fn.pad"
             )
-            widths = [(0, 0)] * part.ndim
-            sides, steps = (np.broadcast_to(one.reshape(-1), len(places)) for one in (shape, align))
+            widths = [(0, 0)] * array.ndim
+            sides, steps = (np.broadcast_to(item.reshape(-1), len(places)) for item in (shape, align))
             if (steps <= 0).any():
                 raise call.fault("Values of `align` argument must be positive")
             for axis, side, step in zip(places, sides.tolist(), steps.tolist(), strict=True):
-                length = max(part.shape[axis], int(largest[axis] if side < 0 else side))
-                widths[axis] = (0, -(-length // int(step)) * int(step) - part.shape[axis])
-            return namespace(part).pad(part, widths, constant_values=fill.item())
+                length = max(array.shape[axis], int(largest[axis] if side < 0 else side))
+                widths[axis] = (0, -(-length // int(step)) * int(step) - array.shape[axis])
+            return namespace(array).pad(array, widths, constant_values=fill.item())
 
         return Value.of([padded(*row) for row in zip(*values, strict=True)], value.layout, value.sources)
 
@@ -459,7 +459,7 @@ def _element_extract(call: DaliCall, *, element_map: Any = None) -> Any:
             )
         if fact:
             raise call.fault(fact)
-        every = [value.data[:, n] if value.dense else [part[n] for part in value] for n in elements]
+        every = [value.data[:, n] if value.dense else [array[n] for array in value] for n in elements]
         return tuple(value.with_data(data, value.layout[1:]) for data in every)
 
     result = call.outputs(compute, len(elements))
@@ -474,28 +474,28 @@ def _sequence_rearrange(call: DaliCall, *, new_order: Any = None) -> DataNode:
         raise call.wrong("Empty result sequences are not allowed")
 
     def compute(values: list[Value], _: Run) -> Value:
-        value, parts = values[0], []
+        value, arrays = values[0], []
         if value.layout and value.layout[0] != "F":
             raise call.fault(
                 "Expected sequence as the input, where outermost dimension represents frames dimension `F`, got data "
                 f'with layout = "{value.layout}"'
             )
-        for n, part in enumerate(value):
+        for n, array in enumerate(value):
             frames, fact = np.asarray(values[1].on_host()[n] if each else new_order), ""
-            wrong = [k for k, one in enumerate(frames.ravel()) if not 0 <= one < len(part)]
+            wrong = [k for k, item in enumerate(frames.ravel()) if not 0 <= item < len(array)]
             if frames.ndim != 1:
                 fact = f"Input with dimension {frames.ndim} cannot be converted to dimension 1"
             elif not frames.size:
                 fact = f"Empty `new_order` for sample {n} is not allowed"
             elif wrong:
                 fact = (
-                    f"new_order[{wrong[0]}] must be between 0 and input_sequence_length = {len(part)} for sample {n}, "
+                    f"new_order[{wrong[0]}] must be between 0 and input_sequence_length = {len(array)} for sample {n}, "
                     f"but it is: {frames[wrong[0]]}"
                 )
             if fact:
                 raise call.fault(fact)
-            parts.append(part[frames.astype(np.int64)])
-        return Value.of(parts, value.layout, value.sources)
+            arrays.append(array[frames.astype(np.int64)])
+        return Value.of(arrays, value.layout, value.sources)
 
     return call.node(compute, *([node_of(new_order).cpu()] if each else []))
 
@@ -513,12 +513,12 @@ def _lookup_table(
     table = np.full(int(keys.max(initial=-1)) + 2, default_value, np.float64)
     table[keys] = values
 
-    def one(part: Array) -> Array:
-        if part.dtype.kind not in "iu":
-            raise call.fault(f"keys of type {part.dtype}", allowed="whole numbers")
-        xp = namespace(part)
-        known = (part >= 0) & (part < len(table) - 1)
+    def made(array: Array) -> Array:
+        if array.dtype.kind not in "iu":
+            raise call.fault(f"keys of type {array.dtype}", allowed="whole numbers")
+        xp = namespace(array)
+        known = (array >= 0) & (array < len(table) - 1)
         # the last entry is the default value of keys that are not in the table
-        return converted(xp.asarray(table)[xp.where(known, part, len(table) - 1)], dtype)
+        return converted(xp.asarray(table)[xp.where(known, array, len(table) - 1)], dtype)
 
-    return call.each(one)
+    return call.each(made)

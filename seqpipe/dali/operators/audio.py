@@ -67,16 +67,16 @@ def _results(value: Value, result: Callable[[int], Array], layout: str) -> Value
 
     parallel_for(compute, len(value) - 1)
     if others or not value.dense:
-        parts = [np.ascontiguousarray(others.get(n, part)) for n, part in enumerate(results)]
-        return Value.of(parts, layout, value.sources)
+        arrays = [np.ascontiguousarray(others.get(n, array)) for n, array in enumerate(results)]
+        return Value.of(arrays, layout, value.sources)
     return Value(results, layout, value.sources)
 
 
-def _signal(part: Array) -> Array:
+def _signal(array: Array) -> Array:
     """Return the only channel of a sample."""
-    if part.ndim > 1 and max(part.shape, default=0) != part.size:
-        raise ParameterError(f"a signal of the shape {part.shape}", allowed="one channel")
-    return part.reshape(-1)
+    if array.ndim > 1 and max(array.shape, default=0) != array.size:
+        raise ParameterError(f"a signal of the shape {array.shape}", allowed="one channel")
+    return array.reshape(-1)
 
 
 @operator("spectrogram")
@@ -95,9 +95,9 @@ def _spectrogram(
     if layout not in ("ft", "tf"):
         raise call.wrong(f"layout={layout!r}", allowed="'ft', 'tf'")
 
-    def one(part: Array) -> Array:
+    def computed(array: Array) -> Array:
         made = audio.spectrogram(
-            _signal(part),
+            _signal(array),
             window=None if window_fn is None or not np.size(window_fn) else np.asarray(window_fn, np.float32),
             window_length=window_length,
             window_step=window_step,
@@ -108,7 +108,7 @@ def _spectrogram(
         )
         return made if layout == "ft" else made.T
 
-    return _each(call, one, lambda _: layout)
+    return _each(call, computed, lambda _: layout)
 
 
 @operator("power_spectrum")
@@ -176,18 +176,18 @@ def _mfcc(
 
 @operator("preemphasis_filter", each={"preemph_coeff": None})
 def _preemphasis_filter(call: DaliCall, *, dtype: Kind = "float32", border: Any = "clamp") -> DataNode:
-    def one(part: Array, preemph_coeff: float = 0.97) -> Array:
-        return converted(audio.preemphasis(part, preemph_coeff, border), dtype)
+    def applied(array: Array, preemph_coeff: float = 0.97) -> Array:
+        return converted(audio.preemphasis(array, preemph_coeff, border), dtype)
 
-    return _each(call, one)
+    return _each(call, applied)
 
 
 @operator("nonsilent_region", each=dict.fromkeys(("cutoff_db", "reference_power", "window_length")))
 def _nonsilent_region(call: DaliCall, *, reset_interval: Any = None) -> tuple[DataNode, ...]:  # noqa: ARG001
     """``fn.nonsilent_region``: start and length, int32."""
 
-    def region(part: Array, **options: Any) -> Array:
-        return np.asarray(audio.nonsilent_region(_signal(part), **options), np.int32)
+    def region(array: Array, **options: Any) -> Array:
+        return np.asarray(audio.nonsilent_region(_signal(array), **options), np.int32)
 
     node = _each(call, region, lambda _: "")
 
@@ -205,22 +205,22 @@ def _resample(call: DaliCall, *, dtype: Kind = None, quality: float = 50.0) -> D
     if ("scale" in known) + ({"in_rate", "out_rate"} <= known) + ("out_length" in known) != 1:
         raise call.wrong("how much?", allowed="one of scale, in_rate with out_rate, and out_length")
 
-    def one(part: Array, **numbers: float) -> Array:
+    def made(array: Array, **numbers: float) -> Array:
         length = int(numbers["out_length"]) if "out_length" in numbers else None
-        numbers = {name: float(np.float32(one)) for name, one in numbers.items()}  # as DALI takes them
+        numbers = {name: float(np.float32(number)) for name, number in numbers.items()}  # as DALI takes them
         scale = numbers.get("scale", numbers.get("out_rate", 0) / numbers.get("in_rate", 1))
         if length is not None:
-            scale = length / max(len(part), 1)
-        source = part  # whole numbers become floats from -1 to 1
-        if part.dtype.kind != "f":
-            source = part.astype(np.float32) / np.float32(np.iinfo(part.dtype).max)
-        return _from_unit(audio.resampled(source, scale, length, quality), dtype or part.dtype.name)
+            scale = length / max(len(array), 1)
+        source = array  # whole numbers become floats from -1 to 1
+        if array.dtype.kind != "f":
+            source = array.astype(np.float32) / np.float32(np.iinfo(array.dtype).max)
+        return _from_unit(audio.resampled(source, scale, length, quality), dtype or array.dtype.name)
 
-    return _each(call, one)
+    return _each(call, made)
 
 
-def _from_unit(part: Array, kind: str) -> Array:
-    return part.astype(kind) if np.dtype(kind).kind == "f" else converted(part * np.iinfo(kind).max, kind)
+def _from_unit(array: Array, kind: str) -> Array:
+    return array.astype(kind) if np.dtype(kind).kind == "f" else converted(array * np.iinfo(kind).max, kind)
 
 
 @operator("decoders.audio", each={"sample_rate": None})
@@ -311,7 +311,7 @@ def _nemo_asr_reader(
     """``fn.readers.nemo_asr``: sound, its rate, its text (UTF-8) and its number, of manifests with JSON lines."""
     manifests = manifest_filepaths
     manifests = [manifests] if isinstance(manifests, (str, PathLike)) else list(manifests or ())
-    entries = [entry for one in manifests for entry in _entries(one)]
+    entries = [entry for manifest in manifests for entry in _entries(manifest)]
     chosen = [
         entry
         for entry in entries

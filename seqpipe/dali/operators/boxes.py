@@ -42,19 +42,19 @@ def _box_encoder(
     IoU with that box. Boxes are ``(left, top, right, bottom)``; results are centers and sizes, or, with ``offset``,
     their offsets from the anchor's.
     """
-    anchors, means, stds = (np.asarray(one, np.float32) for one in (anchors, means, stds))
+    anchors, means, stds = (np.asarray(rows, np.float32) for rows in (anchors, means, stds))
     scale = np.float32(scale)
     if anchors.size % 4 or not anchors.size:
         raise call.fault(f"anchors has {anchors.size} numbers", allowed="4 for each anchor")
     anchors = anchors.reshape(-1, 4)
 
-    def one(boxes: Array, labels: Array) -> Any:
+    def computed(boxes: Array, labels: Array) -> Any:
         found, numbers = np.asarray(boxes, np.float32).reshape(-1, 4), np.asarray(labels).reshape(-1)
         scaling = (scale, means, stds) if offset else None
         return encoded_anchors(found, numbers, anchors, criteria, scaling)
 
     call.inputs = [call.input(n).cpu() for n in range(2)]
-    return call.by_sample(one, count=2)
+    return call.by_sample(computed, count=2)
 
 
 @operator("ssd_random_crop")
@@ -105,7 +105,9 @@ def _random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
             boxes = np.array(values[0].on_host()[n], np.float64).reshape(-1, 2 * axes)
             if not ends:
                 boxes[:, axes:] += boxes[:, :axes]
-            pixels = {name: tuple(np.ravel(one.on_host()[n])[order].tolist()) for name, one in sides.items()}
+            pixels = {
+                name: tuple(np.ravel(side.on_host()[n])[order].tolist()) for name, side in sides.items()
+            }
             extents, wanted = pixels.get("input_shape"), pixels.get("crop_shape")
             fixed = (
                 None if wanted is None else tuple(a / b for a, b in zip(wanted, extents or (1,), strict=True))
@@ -120,7 +122,7 @@ def _random_bbox_crop(call: DaliCall) -> tuple[DataNode, ...]:
             shape = (window[axes:] - window[:axes]) if wanted is None else np.array(wanted)
             row = [window[:axes] * scale, shape, moved]
             rows.append(
-                [np.asarray(one, np.float32) for one in row]
+                [np.asarray(number, np.float32) for number in row]
                 + ([np.asarray(values[1].on_host()[n])[kept]] if labelled else [])
                 + ([kept.astype(np.int32)] if numbered else [])
             )
@@ -136,7 +138,7 @@ def _windows_of(call: DaliCall, axes: int) -> tuple[BoxWindows, dict[str, DataNo
     kind, attempts = call.take("threshold_type", "iou"), int(call.take("num_attempts", 1))
     if kind not in ("iou", "overlap"):
         raise call.wrong(f"threshold_type={kind!r} is not valid", allowed="'iou', 'overlap'")
-    thresholds = [float(one) for one in np.atleast_1d(call.take("thresholds", 0.0))]
+    thresholds = [float(threshold) for threshold in np.atleast_1d(call.take("thresholds", 0.0))]
     given = {name: call.take(name) for name in ("input_shape", "crop_shape")}
     if given["crop_shape"] is not None and given["input_shape"] is None:
         raise call.wrong("crop_shape without input_shape", allowed="both, in pixels")
@@ -154,7 +156,7 @@ def _windows_of(call: DaliCall, axes: int) -> tuple[BoxWindows, dict[str, DataNo
         attempts,
         int(call.take("total_num_attempts", _MOST_ATTEMPTS)),
     )
-    nodes = {name: node_of(one).cpu() for name, one in given.items() if one is not None}
+    nodes = {name: node_of(setting).cpu() for name, setting in given.items() if setting is not None}
     return windows, nodes, [letters.index(letter) for letter in "WHD"[:axes]]
 
 
@@ -169,14 +171,14 @@ def _cropped_boxes(call: DaliCall, labelled: bool) -> tuple[DataNode, ...]:
     op: Any = REGISTRY["random_bbox_crop"](**constants)
 
     def compute(values: list[Value], run: Run) -> tuple[Value, ...]:
-        boxes = [np.asarray(part, np.float32) for part in values[0].on_host()]
-        labels = [np.asarray(part).reshape(-1) for part in values[1].on_host()] if labelled else None
+        boxes = [np.asarray(array, np.float32) for array in values[0].on_host()]
+        labels = [np.asarray(array).reshape(-1) for array in values[1].on_host()] if labelled else None
         crop = op(boxes, labels, epoch=run.epoch, index=run.index)
-        parts = [Value(np.asarray(crop.anchor, np.float32)), Value(np.asarray(crop.shape, np.float32))]
-        parts.append(Value.of(list(crop.boxes)))
+        arrays = [Value(np.asarray(crop.anchor, np.float32)), Value(np.asarray(crop.shape, np.float32))]
+        arrays.append(Value.of(list(crop.boxes)))
         if labelled:
-            parts.append(Value.of([np.asarray(one) for one in crop.labels]))
-        return tuple(parts)
+            arrays.append(Value.of([np.asarray(label) for label in crop.labels]))
+        return tuple(arrays)
 
     return outputs_of(call.node(compute, summary=f"{constants}"), 4 if labelled else 3)
 
@@ -188,30 +190,30 @@ def _coord_flip(
     """``fn.coord_flip``: mirrors coordinates ``(…, 2)`` in the range 0 to 1 around centers."""
     centers = dict(zip("xyz", (center_x, center_y, center_z), strict=True))
 
-    def one(part: Array, **flips: Array) -> Array:
-        flipped = part.copy()
+    def result(array: Array, **flips: Array) -> Array:
+        flipped = array.copy()
         for column, axis in enumerate(layout):
             if flips[f"flip_{axis}"].reshape(-1)[0]:
-                flipped[..., column] = 2 * centers[axis] - part[..., column]
+                flipped[..., column] = 2 * centers[axis] - array[..., column]
         return flipped
 
-    return call.by_sample(one)
+    return call.by_sample(result)
 
 
 @operator("coord_transform", passes=True)
 def _coord_transform(call: DaliCall, *, dtype: Kind = "float32") -> Any:
     """``fn.coord_transform``: multiplies points by a matrix, and adds a vector."""
-    parts = {name: call.take(name) for name in ("M", "T", "MT")}
+    matrices = {name: call.take(name) for name in ("M", "T", "MT")}
     call.done()
-    if parts["MT"] is not None and (parts["M"] is not None or parts["T"] is not None):
+    if matrices["MT"] is not None and (matrices["M"] is not None or matrices["T"] is not None):
         raise call.wrong("MT is given, and M or T", allowed="MT, or M and T")
     call.settings = {
-        name: node_of(np.asarray(one, np.float32) if not isinstance(one, DataNode) else one).cpu()
-        for name, one in parts.items()
-        if one is not None
+        name: node_of(np.asarray(matrix, np.float32) if not isinstance(matrix, DataNode) else matrix).cpu()
+        for name, matrix in matrices.items()
+        if matrix is not None
     }
 
-    def one(points: Array, **numbers: Array) -> Array:
+    def applied(points: Array, **numbers: Array) -> Array:
         arguments = {name: np.asarray(number, np.float64) for name, number in numbers.items()}
         size, matrix, added = points.shape[-1], arguments.get("M"), arguments.get("T", 0.0)
         if "MT" in arguments:
@@ -223,4 +225,4 @@ def _coord_transform(call: DaliCall, *, dtype: Kind = "float32") -> Any:
         moved = points.astype(np.float64) if matrix is None else points @ xp.asarray(matrix).T
         return converted(moved + xp.asarray(added), dtype)
 
-    return call.by_sample(one)
+    return call.by_sample(applied)

@@ -55,14 +55,14 @@ def _decoded(call: DaliCall, function: Callable[..., Array], layout: str = "") -
         value = values[0].on_host()
         sources = value.sources or ("",) * len(value)
 
-        def one(number: int) -> Array:
+        def result(number: int) -> Array:
             with error_note(f"sample {number} of the batch, {sources[number] or 'bytes without a name'}"):
                 settings = {
                     name: setting[number] for name, setting in zip(call.settings, values[1:], strict=True)
                 }
                 return function(value[number], sources[number], run.epoch, int(run.index[number]), **settings)
 
-        futures = [workers.submit(partial(one, number)) for number in range(len(value))]
+        futures = [workers.submit(partial(result, number)) for number in range(len(value))]
         return Value.of([future.result() for future in futures], layout, value.sources)
 
     return call.on_host(compute)
@@ -108,14 +108,14 @@ def _decode_random_crop(
     call.done()
     op: Any = REGISTRY["random.uniform"](range=(0.0, 1.0), seed=seed, per_frame=True)
 
-    def one(data: Array, source: str, epoch: int, index: int) -> Array:
+    def decoded(data: Array, source: str, epoch: int, index: int) -> Array:
         image = image_of(data, source)
         drawn = op.drawn(epoch=epoch, index=index, frames=4 * num_attempts).reshape(-1, 4)
         height, width = image.shape[:2]
         top, left, rows, columns = random_window(height, width, random_area, random_aspect_ratio, drawn)
         return _scaled(np.ascontiguousarray(image[top : top + rows, left : left + columns]), dtype)
 
-    return _decoded(call, one, "HWC")
+    return _decoded(call, decoded, "HWC")
 
 
 @operator("decoders.image_crop", "decoders.image_slice", passes=True, accept=_ACCEPTS)
@@ -139,10 +139,10 @@ def _peek_shape(
 ) -> DataNode:
     """``fn.peek_image_shape``: decodes images to get their shapes."""
 
-    def one(data: Array, source: str, _: int, __: int) -> Array:
+    def computed(data: Array, source: str, _: int, __: int) -> Array:
         return np.asarray(decode_image(data, orient=adjust_orientation, source=source).shape, dtype)
 
-    return _decoded(call, one)
+    return _decoded(call, computed)
 
 
 _FRAMES: Final = dict.fromkeys(("start_frame", "end_frame", "sequence_length", "stride", "frames"))
@@ -163,7 +163,7 @@ def _decode_video(call: DaliCall, *, pad_mode: Any = "constant", fill_value: Any
         allowed = "'none', 'constant', 'edge', 'repeat', 'reflect_101', 'reflect_1001'"
         raise call.wrong(f"pad_mode={mode!r}", allowed=allowed)
 
-    def one(data: Array, source: str, _: int, __: int, **numbers: Array) -> Array:
+    def applied(data: Array, source: str, _: int, __: int, **numbers: Array) -> Array:
         from ...video.reader import VideoReader
 
         settings = {name: np.ravel(number) for name, number in numbers.items()}
@@ -191,7 +191,7 @@ def _decode_video(call: DaliCall, *, pad_mode: Any = "constant", fill_value: Any
             numbers_of = source_indices(0, int(wanted.max()) + 1, len(video), mode)
             return video.frames(numbers_of[wanted].tolist()).numpy()
 
-    return _decoded(call, one, "FHWC")
+    return _decoded(call, applied, "FHWC")
 
 
 def _frame_numbers(settings: Mapping[str, Array], count: int) -> IntArray:
@@ -211,11 +211,11 @@ def _frame_numbers(settings: Mapping[str, Array], count: int) -> IntArray:
 def _decode_numpy(call: DaliCall, *, dtype: Kind = None) -> DataNode:
     """``fn.decoders.numpy``: the arrays of ``.npy`` files from their bytes."""
 
-    def one(data: Array, source: str, _: int, __: int) -> Array:
+    def made(data: Array, source: str, _: int, __: int) -> Array:
         array = array_of_npy(data, source).copy()
         return np.ascontiguousarray(array if dtype is None else converted(array, dtype))
 
-    return _decoded(call, one)
+    return _decoded(call, made)
 
 
 @operator("io.file.read", accept=("dont_use_mmap", "use_o_direct"))

@@ -41,12 +41,14 @@ def _displaced(call: DaliCall, *, interp_type: Any = "nearest", fill_value: Any 
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
         _check_layout(value, call)
-        parts = []
-        for part, acts in zip(value, values[1], strict=True):
-            positions = positions_of(part.shape[-3], part.shape[-2], options)
+        arrays = []
+        for array, acts in zip(value, values[1], strict=True):
+            positions = positions_of(array.shape[-3], array.shape[-2], options)
             moves = np.any(acts)
-            parts.append(displaced(part, positions, kind == "linear", float(fill_value)) if moves else part)
-        return Value.of(parts, value.layout, value.sources)
+            arrays.append(
+                displaced(array, positions, kind == "linear", float(fill_value)) if moves else array
+            )
+        return Value.of(arrays, value.layout, value.sources)
 
     return call.node(compute, summary=f"{options}")
 
@@ -67,17 +69,17 @@ def _jitter(
     def compute(values: list[Value], run: Run) -> Value:
         value = values[0]
         _check_layout(value, call)
-        parts = []
-        for part, acts, index in zip(value, values[1], run.index.tolist(), strict=True):
-            xp, shape = namespace(part), part.shape[-3:]
+        arrays = []
+        for array, acts, index in zip(value, values[1], run.index.tolist(), strict=True):
+            xp, shape = namespace(array), array.shape[-3:]
             drawn = stream(seed, "jitter", run.epoch, index).integers(
                 -(nDegree // 2), nDegree - nDegree // 2, (2, *shape), endpoint=True
             )
-            rows, columns, channels = (xp.asarray(one) for one in np.indices(shape))
+            rows, columns, channels = (xp.asarray(side) for side in np.indices(shape))
             rows = (rows + xp.asarray(drawn[0])).clip(0, shape[0] - 1)
             columns = (columns + xp.asarray(drawn[1])).clip(0, shape[1] - 1)
-            parts.append(part[..., rows, columns, channels] if np.any(acts) else part)
-        return Value.of(parts, value.layout, value.sources)
+            arrays.append(array[..., rows, columns, channels] if np.any(acts) else array)
+        return Value.of(arrays, value.layout, value.sources)
 
     return call.node(compute)
 
@@ -96,7 +98,7 @@ def _remap(
     The maps have the rows and columns of the image, and frames if they differ between the frames of a sequence.
     """
     images, *more = call.inputs
-    map_nodes = [*more, *(node_of(one) for one in (mapx, mapy) if one is not None)]
+    map_nodes = [*more, *(node_of(positions) for positions in (mapx, mapy) if positions is not None)]
     kind, origin = plain("interp_type", interp), pixel_origin
     if len(map_nodes) != 2:
         raise call.wrong(f"there are {len(map_nodes)} maps", allowed="mapx and mapy")
@@ -106,8 +108,8 @@ def _remap(
         raise call.wrong(f"pixel_origin={origin!r} is not valid", allowed="'corner', 'center'")
     call.inputs = [images]
 
-    def one(part: Array, *positions: Array) -> Array:
-        shape = part.shape[:-1]
+    def computed(array: Array, *positions: Array) -> Array:
+        shape = array.shape[:-1]
         x, y = (
             np.asarray(coordinates, np.float32) + (0.5 if origin == "center" else 0)
             for coordinates in positions
@@ -122,17 +124,17 @@ def _remap(
                 allowed="the rows and columns of the image",
             )
         if x.ndim == 2:
-            return displaced(part, (x, y), kind == "linear", 0.0)
+            return displaced(array, (x, y), kind == "linear", 0.0)
         frames = [
             displaced(*frame, kind == "linear", 0.0)
-            for frame in zip(part, zip(x, y, strict=True), strict=True)
+            for frame in zip(array, zip(x, y, strict=True), strict=True)
         ]
-        return namespace(part).stack(frames)
+        return namespace(array).stack(frames)
 
     def compute(values: list[Value], _: Run) -> Value:
         value, *positions = values
         _check_layout(value, call)
-        return Value.of(map(one, value, *positions), value.layout, value.sources)
+        return Value.of(map(computed, value, *positions), value.layout, value.sources)
 
     return call.node(compute, *(node.cpu() for node in map_nodes))
 

@@ -27,7 +27,7 @@ from ...errors import (
     described_type,
 )
 from ...images import decode_image, image_extensions
-from ...pipeline.nodes import nodes_of
+from ...pipeline.source import nodes_of
 from ...readers.coco import AnnotationSettings, annotated_images
 from ...readers.tar_samples import TarMember, read_member, samples_of
 from ...readers.tfrecord import Feature, read_features, records_of
@@ -53,7 +53,7 @@ _KINDS: Final = "biuf"
 _MISSING: Final = ("", "empty", "skip", "error")
 
 
-def started(call: DaliCall, source: SampleSource, parts: Seq[str]) -> list[Any]:
+def started(call: DaliCall, source: SampleSource, names: Seq[str]) -> list[Any]:
     """Return the nodes of a source's parts, and register it in the pipeline by its name."""
     pipe = current()
     again, own_seed = bool(call.take("shuffle_after_epoch", False)), call.take("shuffle_after_epoch_seed")
@@ -70,7 +70,7 @@ def started(call: DaliCall, source: SampleSource, parts: Seq[str]) -> list[Any]:
             f"shards:{shard[1]}"
         )
     order = EpochOrder(size=source.size, seed=seed, shuffle=shuffle, shard=shard, stick_to_shard=sticks)
-    reader = Indexed(source, order, tuple(parts), pipe.batch_size, "pad" if pads else "fill")
+    reader = Indexed(source, order, tuple(names), pipe.batch_size, "pad" if pads else "fill")
     pipe.register_source(call.name, reader)
     return list(nodes_of(reader))
 
@@ -137,8 +137,8 @@ def _file_rows(call: DaliCall, patterns: tuple[str, ...]) -> tuple[list[str], li
     own, folders = call.take("file_filters"), call.take("dir_filters")
     exact = bool(call.take("case_sensitive_filter", False))
     if files is not None:
-        paths = [str(one) for one in ([files] if isinstance(files, (str, Path)) else files)]
-        numbers = list(range(len(paths))) if labels is None else [int(one) for one in labels]
+        paths = [str(item) for item in ([files] if isinstance(files, (str, Path)) else files)]
+        numbers = list(range(len(paths))) if labels is None else [int(label) for label in labels]
         if len(numbers) != len(paths):
             raise call.wrong(f"{len(numbers)} labels for {len(paths)} files", allowed="one for each")
     elif table is not None:
@@ -177,10 +177,10 @@ def _class_folders(
 
     def fits(name: str, some: Any) -> bool:
         each = [some] if isinstance(some, str) else some
-        return any(fnmatch(name, one) if exact else fnmatch(name.lower(), one.lower()) for one in each)
+        return any(fnmatch(name, item) if exact else fnmatch(name.lower(), item.lower()) for item in each)
 
     classes = sorted(
-        one for one in root.iterdir() if one.is_dir() and (not folders or fits(one.name, folders))
+        entry for entry in root.iterdir() if entry.is_dir() and (not folders or fits(entry.name, folders))
     )
     found = [
         (str(path), number)
@@ -210,7 +210,7 @@ def _texts(value: Any) -> list[str]:
     """Return a text, or a list of texts, as a list; an empty one for None."""
     if value is None:
         return []
-    return [str(value)] if isinstance(value, (str, os.PathLike)) else [str(one) for one in value]
+    return [str(value)] if isinstance(value, (str, os.PathLike)) else [str(item) for item in value]
 
 
 # ---------------------------------------------------------------------- readers
@@ -246,8 +246,8 @@ def _sequence_reader(
     if min(length, stride, step) < 1:
         raise call.wrong(f"sequence_length={length}, stride={stride}, step={step}", allowed="1 or more each")
     windows: list[tuple[Path, ...]] = []
-    for folder in sorted(one for one in root.iterdir() if one.is_dir()):
-        frames = sorted(one for one in folder.iterdir() if one.suffix.lower() in image_extensions)
+    for folder in sorted(entry for entry in root.iterdir() if entry.is_dir()):
+        frames = sorted(item for item in folder.iterdir() if item.suffix.lower() in image_extensions)
         reach = (length - 1) * stride + 1
         windows += [tuple(frames[n : n + reach : stride]) for n in range(0, len(frames) - reach + 1, step)]
     if not windows:
@@ -297,7 +297,7 @@ def _numpy_reader(call: DaliCall, *, file_filter: Any = "*.npy", dont_use_mmap: 
         f"{rel}{side}": f"{rel}roi_{side}" for rel in ("", "rel_") for side in ("start", "end", "shape")
     }
     options = {name: call.take(argument) for name, argument in region.items()}
-    selects = any(one is not None for one in options.values())
+    selects = any(setting is not None for setting in options.values())
     options |= {"axes": call.take("roi_axes", ()), "fill_values": call.take("fill_value")}
     options["out_of_bounds_policy"] = call.take("out_of_bounds_policy")
 
@@ -396,22 +396,25 @@ def _tfrecord_reader(
     paths, indexes = _texts(path), _texts(index_path)
     if not paths or not isinstance(features, Mapping) or not features:
         raise call.wrong("which features?", allowed="path, and features={name: tfrec.FixedLenFeature(…)}")
-    if wrong := next((name for name, one in features.items() if not isinstance(one, Feature)), None):
+    if wrong := next((name for name, element in features.items() if not isinstance(element, Feature)), None):
         raise call.wrong(
             f"the feature {wrong!r} is {described_type(features[wrong])}",
             allowed="tfrec.FixedLenFeature(…) or tfrec.VarLenFeature(…)",
         )
     _check_indexes(call, "index_path", indexes, paths)
     records = [
-        one for name, index in itertools.zip_longest(paths, indexes) for one in records_of(name, index)
+        item for name, index in itertools.zip_longest(paths, indexes) for item in records_of(name, index)
     ]
     if not records:
         raise SourceNotFoundError("the files have no records", source=", ".join(paths))
-    facts = {"tfrecord": [list(one) for one in records], "features": [list(one) for one in features.items()]}
+    facts = {
+        "tfrecord": [list(record) for record in records],
+        "features": [list(feature) for feature in features.items()],
+    }
     nodes = reader_nodes(
         call,
         tuple(features),
-        [one.source for one in records],
+        [entry.source for entry in records],
         facts,
         lambda number: read_features(records[number], features),
     )
@@ -479,11 +482,13 @@ def _webdataset_reader(
     nodes = reader_nodes(
         call,
         tuple(f"component_{number}" for number in range(len(kinds))),
-        [next((one.source for one in sample if one.archive), "") for sample in samples],
-        {"webdataset": [[one.source for one in sample] for sample in samples], "dtypes": kinds},
+        [next((item.source for item in sample if item.archive), "") for sample in samples],
+        {"webdataset": [[entry.source for entry in sample] for sample in samples], "dtypes": kinds},
         # each component has a source of its own
         lambda n: tuple((read_member(*pair), pair[0].source) for pair in zip(samples[n], kinds, strict=True)),
-        lambda items, _: Value.of([one for one, _ in items], "", tuple(source for _, source in items)),
+        lambda items, _: Value.of(
+            [element for element, _ in items], "", tuple(source for _, source in items)
+        ),
     )
     return nodes if len(nodes) > 1 else nodes[0]
 
@@ -491,7 +496,7 @@ def _webdataset_reader(
 def _first(files: list[TarMember], extensions: list[str], exact: bool) -> TarMember:
     """Return the first of a sample's files that has one of the extensions; if none has, one without an archive."""
     wanted = extensions if exact else [extension.lower() for extension in extensions]
-    matches = (one for one in files if (one.extension if exact else one.extension.lower()) in wanted)
+    matches = (path for path in files if (path.extension if exact else path.extension.lower()) in wanted)
     return next(matches, TarMember(";".join(extensions)))
 
 

@@ -50,16 +50,16 @@ def _python_function(
         name, values = getattr(function, "__name__", "the function"), list(map(owned, values))
         if whole:
             columns = outputs(function(*(list(value.data) for value in values)), name)
-            parts = [list(column) for column in columns]
+            arrays = [list(column) for column in columns]
         else:
             rows = [
                 outputs(function(*row), name)
                 for row in (zip(*values, strict=True) if values else [()] * len(run.index))
             ]
-            parts = [list(column) for column in zip(*rows, strict=True)]
+            arrays = [list(column) for column in zip(*rows, strict=True)]
         result = tuple(
-            Value.of([one if hasattr(one, "dtype") else np.asarray(one) for one in column], each[n] or "")
-            for n, column in enumerate(parts)
+            Value.of([item if hasattr(item, "dtype") else np.asarray(item) for item in column], each[n] or "")
+            for n, column in enumerate(arrays)
         )
         return result if count != 1 else result[0]
 
@@ -104,7 +104,7 @@ def _dlpack_function(call: DaliCall, *, function: Any = None, batch_processing: 
     def back(result: Any) -> Any:
         return np.from_dlpack(result if hasattr(result, "__dlpack__") else _Capsule(result))
 
-    call.inputs = [one.cpu() for one in call.inputs]
+    call.inputs = [operand.cpu() for operand in call.inputs]
     return _with_arrays_as(call, function, batch_processing, capsule, back)
 
 
@@ -114,7 +114,7 @@ def _numba_function(
 ) -> Any:
     """``fn.experimental.numba_function``: a function that Numba compiles, and that writes into its first arguments."""
     whole = batch_processing
-    kinds = {side: [dtype_name(one) for one in call.take(f"{side}_types", ())] for side in ("in", "out")}
+    kinds = {side: [dtype_name(item) for item in call.take(f"{side}_types", ())] for side in ("in", "out")}
     axes = {side: list(call.take(f"{side}s_ndim", ())) for side in ("in", "out")}
     if call.requested_device == "gpu":
         raise call.wrong("device='gpu' is not available", advice="fn.python_function takes CuPy arrays")
@@ -130,7 +130,7 @@ def _numba_function(
     compiled = _compiled(run_fn)
 
     def compute(values: list[Value], _: Run) -> Any:
-        values = [owned(one).on_host() for one in values]
+        values = [owned(entry).on_host() for entry in values]
         for n, value in enumerate(values):
             if (value.dtype.name, value.ndim) != (kinds["in"][n], axes["in"][n]):
                 raise ParameterError(

@@ -72,21 +72,21 @@ def _normalized_by_sample(call: DaliCall) -> DataNode:
         call.take("shift", 0.0),
     ]
     nodes = [
-        node_of(np.asarray(one, np.float32) if not isinstance(one, NativeNode) else one).cpu()
-        for one in numbers
+        node_of(np.asarray(number, np.float32) if not isinstance(number, NativeNode) else number).cpu()
+        for number in numbers
     ]
     kind = dtype_name(call.take("dtype", "float32"))
     images: DataNode = native(call, dtype="float32")
 
     def compute(values: list[Value], _: Run) -> Value:
-        value, parts = values[0], []
+        value, arrays = values[0], []
         axis = value.layout.index("C")
-        for part, *row in zip(*values, strict=True):
-            xp = namespace(part)
-            sides = [-1 if n == axis else 1 for n in range(part.ndim)]
-            mean, std, scale, shift = (xp.asarray(one, np.float32).reshape(sides) for one in row)
-            parts.append(converted((part - mean) * (scale / std) + shift, kind))
-        return Value.of(parts, value.layout, value.sources)
+        for array, *row in zip(*values, strict=True):
+            xp = namespace(array)
+            sides = [-1 if n == axis else 1 for n in range(array.ndim)]
+            mean, std, scale, shift = (xp.asarray(item, np.float32).reshape(sides) for item in row)
+            arrays.append(converted((array - mean) * (scale / std) + shift, kind))
+        return Value.of(arrays, value.layout, value.sources)
 
     return DataNode("normalize", [images, *nodes], compute, device=images.device, summary=kind)
 
@@ -99,9 +99,9 @@ def _surrounded(fill: Any, values: list[Value], _: Run) -> Value:
     channels = value.shapes()[0][value.layout.index("C")]
     if 1 < np.size(fill) < channels:  # as in DALI, the other channels are filled with 0
         fill = [*np.ravel(fill), *[0] * (channels - np.size(fill))]
-    levels, parts = fill_levels(fill, value, "fn.crop_mirror_normalize"), []
-    for part, widths, mirrored in zip(value, margins, mirrors.on_host(), strict=True):
-        xp, sides = namespace(part), [(0, 0)] * part.ndim
+    levels, arrays = fill_levels(fill, value, "fn.crop_mirror_normalize"), []
+    for array, widths, mirrored in zip(value, margins, mirrors.on_host(), strict=True):
+        xp, sides = namespace(array), [(0, 0)] * array.ndim
         for letter, (before, after) in zip("DHW", widths.tolist(), strict=True):
             axis = (
                 value.layout.find(letter)
@@ -111,28 +111,30 @@ def _surrounded(fill: Any, values: list[Value], _: Run) -> Value:
             if axis >= 0:
                 swaps = letter == "W" and np.any(mirrored)
                 sides[axis] = (after, before) if swaps else (before, after)
-        extents = [side + a + b for side, (a, b) in zip(part.shape, sides, strict=True)]
-        result = xp.empty(extents, part.dtype)
-        result[...] = converted(xp.asarray(levels), part.dtype.name)
-        inner = (slice(a, a + side) for side, (a, _) in zip(part.shape, sides, strict=True))
-        result[tuple(inner)] = part
-        parts.append(result)
-    return Value.of(parts, value.layout, value.sources)
+        extents = [side + a + b for side, (a, b) in zip(array.shape, sides, strict=True)]
+        result = xp.empty(extents, array.dtype)
+        result[...] = converted(xp.asarray(levels), array.dtype.name)
+        inner = (slice(a, a + side) for side, (a, _) in zip(array.shape, sides, strict=True))
+        result[tuple(inner)] = array
+        arrays.append(result)
+    return Value.of(arrays, value.layout, value.sources)
 
 
 def _channels(value: Value, fill: Any) -> Value:
     """Pad the channels of images to a power of two."""
     axis = value.layout.index("C")
 
-    def one(part: Array) -> Array:
-        count, xp = part.shape[axis], namespace(part)
+    def computed(array: Array) -> Array:
+        count, xp = array.shape[axis], namespace(array)
         levels = np.resize(np.atleast_1d(fill), 1 << (count - 1).bit_length())[count:]
-        more = xp.empty([len(levels) if n == axis else side for n, side in enumerate(part.shape)], part.dtype)
+        more = xp.empty(
+            [len(levels) if n == axis else side for n, side in enumerate(array.shape)], array.dtype
+        )
         for number, level in enumerate(levels):
             xp.moveaxis(more, axis, 0)[number] = level
-        return xp.concatenate([part, more], axis)
+        return xp.concatenate([array, more], axis)
 
-    return value.each(one)
+    return value.each(computed)
 
 
 def _ordered(value: Value, layout: str) -> Value:
@@ -144,7 +146,7 @@ def _ordered(value: Value, layout: str) -> Value:
             allowed="the same axes in any order",
         )
     order = [value.layout.index(letter) for letter in layout]
-    return value.each(lambda part: part.transpose(order), layout)
+    return value.each(lambda array: array.transpose(order), layout)
 
 
 @operator("erase", passes=True)
@@ -161,7 +163,7 @@ def _erase(call: DaliCall, *, axes: Any = None, axis_names: Any = "HW") -> DataN
         call.args |= {
             "anchor": first[:2],
             "shape": first[2:],
-            "more": [one for region in rest for one in region],
+            "more": [number for region in rest for number in region],
         }
     return native(call)  # type: ignore[no-any-return]
 
@@ -180,20 +182,20 @@ def _erased(call: DaliCall, axes: Any, names: str) -> DataNode:
             value = value.with_data(value.data, IMAGE_LAYOUTS.get(value.ndim, ""))
         places = axes_of(value, axes, None if axes is not None else names, "fn.erase")
         levels = fill_levels(fill, value, "fn.erase")
-        parts = []
-        for part, *numbers in zip(value, values[1], values[2], strict=True):
-            erased, extents = part.copy(), [part.shape[axis] for axis in places]
+        arrays = []
+        for array, *numbers in zip(value, values[1], values[2], strict=True):
+            erased, extents = array.copy(), [array.shape[axis] for axis in places]
             corner, size = (
-                np.reshape(one, (-1, len(places))).astype(np.float64) * (extents if share else 1)
-                for one, share in zip(numbers, shares, strict=True)
+                np.reshape(number, (-1, len(places))).astype(np.float64) * (extents if share else 1)
+                for number, share in zip(numbers, shares, strict=True)
             )
             for start, length in zip(corner - size / 2 if centered else corner, size, strict=True):
-                region = [slice(None)] * part.ndim
+                region = [slice(None)] * array.ndim
                 for axis, low, side in zip(places, start, length, strict=True):
                     region[axis] = slice(max(int(low), 0), max(int(low + side), 0))
-                erased[tuple(region)] = converted(namespace(part).asarray(levels), part.dtype.name)
-            parts.append(erased)
-        return Value.of(parts, value.layout, value.sources)
+                erased[tuple(region)] = converted(namespace(array).asarray(levels), array.dtype.name)
+            arrays.append(erased)
+        return Value.of(arrays, value.layout, value.sources)
 
     summary = f"{axes} {names} {shares} {centered} {fill}"
     return call.node(compute, corners, sizes, summary=summary)
@@ -227,18 +229,18 @@ def _flipped(memory: Staging, value: Value, acts: Mapping[str, Any]) -> Value:
     """Mirror samples along some axes by one copy."""
     layout = image_layout(value)
     flags = {
-        letter: one.on_host() if isinstance(one, Value) else [one] * len(value)
-        for letter, one in acts.items()
+        letter: flag.on_host() if isinstance(flag, Value) else [flag] * len(value)
+        for letter, flag in acts.items()
     }
-    parts = []
-    for number, part in enumerate(value):
-        axes = [layout.index(c) for c, one in flags.items() if c in layout and np.any(one[number])]
-        parts.append(namespace(part).flip(part, axes) if axes else part)
+    arrays = []
+    for number, array in enumerate(value):
+        axes = [layout.index(c) for c, item in flags.items() if c in layout and np.any(item[number])]
+        arrays.append(namespace(array).flip(array, axes) if axes else array)
     if value.on_gpu:
-        return Value.of(parts, value.layout, value.sources)
-    if len({(part.shape, part.dtype) for part in parts}) == 1:
-        return value.with_data(memory.copy(parts))
-    return owned(Value(parts, value.layout, value.sources))
+        return Value.of(arrays, value.layout, value.sources)
+    if len({(array.shape, array.dtype) for array in arrays}) == 1:
+        return value.with_data(memory.copy(arrays))
+    return owned(Value(arrays, value.layout, value.sources))
 
 
 @operator("gaussian_blur", passes=True)
@@ -247,9 +249,9 @@ def _gaussian_blur(call: DaliCall) -> DataNode:
     constants = {
         name: value for name in ("sigma", "window_size") if (value := call.args.get(name)) is not None
     }
-    if all(isinstance(one, NativeNode) or np.size(one) == 1 for one in constants.values()):
+    if all(isinstance(setting, NativeNode) or np.size(setting) == 1 for setting in constants.values()):
         return native(call, instead=blurred)  # type: ignore[no-any-return]
-    if any(isinstance(one, NativeNode) for one in constants.values()):
+    if any(isinstance(item, NativeNode) for item in constants.values()):
         raise call.wrong("one of sigma and window_size is a node", allowed="both are nodes, or none is")
     kind = call.take("dtype")
     call.args = {name: value for name, value in call.args.items() if name not in constants}
@@ -287,18 +289,18 @@ def _filtered(call: DaliCall, *, mode: Any = "same", kernel: Any = None) -> Data
     def compute(values: list[Value], _: Run) -> Value:
         value = values[0]
         layout = value.layout or IMAGE_LAYOUTS[value.ndim]
-        parts = []
-        for n, part in enumerate(value):
+        arrays = []
+        for n, array in enumerate(value):
             op = whole if whole is not None else cls(kernel=_kernel(values[1][n]), **options)
-            result, (rows, columns) = op(part, layout=layout), np.shape(op.kernel)
+            result, (rows, columns) = op(array, layout=layout), np.shape(op.kernel)
             if mode == "valid":
                 top, left = rows // 2, columns // 2
                 axes = dict.fromkeys(layout, slice(None))
-                axes["H"] = slice(top, part.shape[layout.index("H")] - (rows - 1 - top))
-                axes["W"] = slice(left, part.shape[layout.index("W")] - (columns - 1 - left))
+                axes["H"] = slice(top, array.shape[layout.index("H")] - (rows - 1 - top))
+                axes["W"] = slice(left, array.shape[layout.index("W")] - (columns - 1 - left))
                 result = result[tuple(axes[letter] for letter in layout)]
-            parts.append(result)
-        return Value.of(parts, layout, value.sources)
+            arrays.append(result)
+        return Value.of(arrays, layout, value.sources)
 
     return call.node(compute, *nodes, summary=f"{options}")
 
@@ -315,7 +317,7 @@ def _normalize(call: DaliCall) -> DataNode:
         array = value
         if isinstance(array, (np.ndarray, list, tuple)) and np.size(array) in (1, np.shape(array)[-1]):
             options[name] = call.args[name] = tuple(np.ravel(array).tolist())
-    arrays = any(isinstance(one, (NativeNode, np.ndarray)) for one in options.values())
+    arrays = any(isinstance(item, (NativeNode, np.ndarray)) for item in options.values())
     if arrays and call.args.get("batch"):
         raise call.wrong("batch=True, with mean or stddev as arrays", allowed="numbers, or batch=False")
     settings: dict[str, Any] = {
@@ -327,7 +329,7 @@ def _normalize(call: DaliCall) -> DataNode:
         },
         "batch": bool(call.args.get("batch")),
     }
-    given = [name for name, one in options.items() if one is not None]
+    given = [name for name, setting in options.items() if setting is not None]
     if not arrays:
 
         def instead(value: Value, _: Any) -> Value | None:
@@ -365,25 +367,25 @@ def _normalized(
 
     def numbers(name: str, compute: Callable[[int, Array], Any]) -> list[Any]:
         if name in given:
-            return [namespace(part).asarray(one) for part, one in zip(value, given[name], strict=True)]
-        totals = [compute(n, part) for n, part in enumerate(value)]
-        counts = [math.prod(part.shape[axis] for axis in places) for part in value]
+            return [namespace(array).asarray(item) for array, item in zip(value, given[name], strict=True)]
+        totals = [compute(n, array) for n, array in enumerate(value)]
+        counts = [math.prod(array.shape[axis] for axis in places) for array in value]
         if batch:
             totals, counts = [sum(totals)] * len(totals), [sum(counts)] * len(counts)
         less = ddof if name == "stddev" else 0
         pairs = zip(totals, counts, strict=True)
         return [total / (count - less) if count > less else total * 0 for total, count in pairs]
 
-    values = value.each(lambda part: part.astype(np.float32))
+    values = value.each(lambda array: array.astype(np.float32))
     means = numbers("mean", lambda n, _: values[n].sum(places, keepdims=True))
     widths = numbers("stddev", lambda n, _: ((values[n] - means[n]) ** 2).sum(places, keepdims=True))
-    parts = []
-    for part, mean, width in zip(values, means, widths, strict=True):
-        xp = namespace(part)
+    arrays = []
+    for array, mean, width in zip(values, means, widths, strict=True):
+        xp = namespace(array)
         below = xp.sqrt((width**2 if "stddev" in given else width) + epsilon)
         factor = xp.where(below > 0, scale / xp.where(below > 0, below, 1), 0)
-        parts.append(converted(((part - mean) * factor + shift).astype(np.float32), kind))
-    return Value.of(parts, value.layout, value.sources)
+        arrays.append(converted(((array - mean) * factor + shift).astype(np.float32), kind))
+    return Value.of(arrays, value.layout, value.sources)
 
 
 @operator("grid_mask", each={"tile": 100.0, "ratio": 0.5, "angle": 0.0, "shift_x": 0.0, "shift_y": 0.0})
@@ -395,17 +397,17 @@ def _grid_mask(call: DaliCall) -> DataNode:
 
     def compute(values: list[Value], _: Run) -> Value:
         value, *drawn = values
-        rows = [one.stacked(name).reshape(-1) for name, one in zip(call.settings, drawn, strict=True)]
+        rows = [setting.stacked(name).reshape(-1) for name, setting in zip(call.settings, drawn, strict=True)]
         layout = image_layout(value)
         if "H" not in layout or "W" not in layout:
             raise call.fault(f"samples of the layout {layout!r}", allowed="layouts with H and W")
         places = layout.index("H"), layout.index("W")
-        parts = []
-        for part, *numbers in zip(value, *rows, strict=True):
-            kept = _kept_by_grid(*(part.shape[place] for place in places), *map(float, numbers))
-            shape = [length if axis in places else 1 for axis, length in enumerate(part.shape)]
-            parts.append(part * namespace(part).asarray(kept.reshape(shape)).astype(part.dtype))
-        return Value.of(parts, value.layout, value.sources)
+        arrays = []
+        for array, *numbers in zip(value, *rows, strict=True):
+            kept = _kept_by_grid(*(array.shape[place] for place in places), *map(float, numbers))
+            shape = [length if axis in places else 1 for axis, length in enumerate(array.shape)]
+            arrays.append(array * namespace(array).asarray(kept.reshape(shape)).astype(array.dtype))
+        return Value.of(arrays, value.layout, value.sources)
 
     return call.node(compute)
 
@@ -435,7 +437,7 @@ def _multi_paste(call: DaliCall, *, dtype: Kind = None) -> DataNode:
         options = {key: one for key in (name, f"{name}_rel") if (one := call.take(key)) is not None}
         if len(options) > 1:
             raise call.wrong(f"{name} and {name}_rel are given", allowed="one of both")
-        given |= {key: node_of(one).cpu() for key, one in options.items()}
+        given |= {key: node_of(setting).cpu() for key, setting in options.items()}
     call.done()
     count = len(call.inputs)
     if count > 1 and "in_ids" in given:
@@ -443,15 +445,15 @@ def _multi_paste(call: DaliCall, *, dtype: Kind = None) -> DataNode:
 
     def compute(values: list[Value], _: Run) -> Value:
         images, settings = values[0], dict(zip(given, values[count:], strict=True))
-        parts = []
+        arrays = []
         for number in range(len(images)):
-            rows = {name: np.asarray(one[number]) for name, one in settings.items()}
+            rows = {name: np.asarray(item[number]) for name, item in settings.items()}
             picked = [value[number] for value in values[:count]]
             if "in_ids" in rows:
                 picked = _picked(images, rows.pop("in_ids").reshape(-1).tolist())
-            parts.append(_pasted(picked or [images[number][:0]], rows))
-        result = Value.of(parts, images.layout or "HWC")
-        return result if dtype is None else result.each(lambda part: converted(part, dtype))
+            arrays.append(_pasted(picked or [images[number][:0]], rows))
+        result = Value.of(arrays, images.layout or "HWC")
+        return result if dtype is None else result.each(lambda array: converted(array, dtype))
 
     return call.node(compute, summary=f"{list(given)}")
 
@@ -486,21 +488,21 @@ def _pasted(picked: list[Array], rows: dict[str, Any]) -> Array:
             units = np.array(whole[:2]) if f"{name}_rel" in rows else np.ones(2)
             given = rows.get(f"{name}_rel", rows.get(name))
             pairs = np.array([otherwise]) if given is None else given.reshape(-1, 2) * units
-            return [int(one) for one in pairs[n if len(pairs) > 1 else 0]]
+            return [int(number) for number in pairs[n if len(pairs) > 1 else 0]]
 
         top, left = pair("in_anchors", image.shape, (0, 0))
         below, right = pair("out_anchors", canvas.shape, (0, 0))
         height, width = pair("shapes", image.shape, (image.shape[0] - top, image.shape[1] - left))
-        part = image[top : top + height, left : left + width]
+        array = image[top : top + height, left : left + width]
         target = canvas[below : below + height, right : right + width]
-        if part.shape != target.shape or part.shape[:2] != (height, width):
+        if array.shape != target.shape or array.shape[:2] != (height, width):
             raise ParameterError(
                 f"a region of {height}×{width} pixels at {(top, left)} of an image of {image.shape[:2]}, for "
                 f"{(below, right)} of a canvas of {canvas.shape[:2]}",
                 source="fn.multi_paste",
                 allowed="regions within both",
             )
-        canvas[below : below + height, right : right + width] = part
+        canvas[below : below + height, right : right + width] = array
     return canvas
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from ...array import Array, as_native, namespace, to_numpy
 from ...errors import ParameterError
 from ...ops import Type
-from ...pipeline.nodes import nodes_of
-from ...pipeline.source import BatchSamples, BatchSource, Fetched, Ticket
+from ...pipeline.source import BatchSamples, BatchSource, Fetched, Ticket, nodes_of
 from ...sampling.params import BATCH_SIZE, SEQUENCE_LENGTH
 from ...video.reader import VideoReader
 from ..data_node import DataNode, current
@@ -99,9 +98,9 @@ class VideoInput(PushSource):
         """
         if isinstance(batch, bytes):
             batch = np.frombuffer(batch, np.uint8)
-        samples = [as_native(one) for one in ([batch] if getattr(batch, "ndim", 2) == 1 else batch)]
+        samples = [as_native(item) for item in ([batch] if getattr(batch, "ndim", 2) == 1 else batch)]
         if len(samples) != 1 or samples[0].ndim != 1 or samples[0].dtype != np.uint8:
-            described = ", ".join(f"{one.dtype}{tuple(one.shape)}" for one in samples[:4])
+            described = ", ".join(f"{sample.dtype}{tuple(sample.shape)}" for sample in samples[:4])
             raise ParameterError(
                 f"a batch of {len(samples)} samples: {described}",
                 source=self.name,
@@ -255,7 +254,7 @@ def _external_source(
     if call.inputs:
         raise call.wrong("external_source acts on no node", advice="Give the source by name: source=…")
     name = _source_name(call, "external_source")
-    kinds = [dtype_name(one) for one in dtype] if isinstance(dtype, (list, tuple)) else dtype
+    kinds = [dtype_name(item) for item in dtype] if isinstance(dtype, (list, tuple)) else dtype
     kind = dtype_name(kinds) if kinds is not None and not isinstance(kinds, list) else kinds
     form = external_spec(f"external_source {name!r}", num_outputs, kind, layout, ndim)
     if batch is None:

@@ -40,13 +40,13 @@ def _by_image(call: DaliCall, function: Callable[..., Array]) -> DataNode:
                 f"The number of dimensions {value.ndim} does not match any of the allowed layouts "
                 f"{', '.join(_LAYOUTS)}: samples of layout {layout!r}"
             )
-        parts = []
-        for part, *numbers in zip(value, *values[1:], strict=True):
-            images = part.reshape(-1, *part.shape[layout.index("H") :])
+        arrays = []
+        for array, *numbers in zip(value, *values[1:], strict=True):
+            images = array.reshape(-1, *array.shape[layout.index("H") :])
             results = [function(np.ascontiguousarray(image), *numbers) for image in images]
-            parts.append(np.stack(results).reshape(*part.shape[: layout.index("H")], *results[0].shape))
-        letters = layout if len(layout) == parts[0].ndim else f"{layout}C"
-        return Value.of(parts, letters if value.layout or letters != layout else "", value.sources)
+            arrays.append(np.stack(results).reshape(*array.shape[: layout.index("H")], *results[0].shape))
+        letters = layout if len(layout) == arrays[0].ndim else f"{layout}C"
+        return Value.of(arrays, letters if value.layout or letters != layout else "", value.sources)
 
     return call.on_host(compute)
 

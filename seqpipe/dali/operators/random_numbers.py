@@ -28,7 +28,7 @@ def _random_numbers(call: DaliCall, *, shape: Any = None, dtype: Kind = None) ->
     """``fn.random.*``: a number for each sample, or an array of ``shape`` and ``dtype``."""
     name = call.row.name.removeprefix("random.")
     kind = dtype or ("int32" if name == "coin_flip" else "float32")
-    if isinstance(shape, (list, tuple)) and any(isinstance(one, NativeNode) for one in shape):
+    if isinstance(shape, (list, tuple)) and any(isinstance(side, NativeNode) for side in shape):
         shape = stacked_nodes(shape)
     by_sample = isinstance(shape, NativeNode)
     wide = None if shape is None or by_sample else tuple(np.atleast_1d(shape).astype(int).tolist())
@@ -40,7 +40,7 @@ def _random_numbers(call: DaliCall, *, shape: Any = None, dtype: Kind = None) ->
     call.done()
 
     def compute(values: list[Value], run: Run) -> Value:
-        indices = [int(one) for one in np.asarray(run.index)]
+        indices = [int(item) for item in np.asarray(run.index)]
         if like or by_sample:
             shapes = (
                 values[0].shapes()
@@ -48,8 +48,8 @@ def _random_numbers(call: DaliCall, *, shape: Any = None, dtype: Kind = None) ->
                 else [tuple(np.ravel(s).astype(int).tolist()) for s in values.pop()]
             )
             pairs = zip(indices, shapes, strict=True)
-            parts = [op.drawn(epoch=run.epoch, index=n, frames=math.prod(s)).reshape(s) for n, s in pairs]
-            numbers = Value.of(parts, values[0].layout if like else "")
+            arrays = [op.drawn(epoch=run.epoch, index=n, frames=math.prod(s)).reshape(s) for n, s in pairs]
+            numbers = Value.of(arrays, values[0].layout if like else "")
         else:
             drawn = op.drawn(epoch=run.epoch, index=indices, frames=math.prod(wide or (1,)))
             numbers = Value(drawn.reshape(len(indices), *(wide or ())))
@@ -66,11 +66,11 @@ def _random_settings(call: DaliCall, name: str) -> tuple[dict[str, Any], str, li
     """Return the arguments of seqpipe's distribution, its name, and the nodes that scale the sampled numbers."""
     if name == "uniform":
         if (values := call.take("values")) is not None:
-            return {"of": tuple(float(one) for one in values)}, "random.choice", []
+            return {"of": tuple(float(value) for value in values)}, "random.choice", []
         limits = call.take("range", (-1.0, 1.0))
         if isinstance(limits, NativeNode):
             return {"range": (0.0, 1.0)}, "random.uniform", [limits]
-        return {"range": tuple(float(one) for one in limits)}, "random.uniform", []
+        return {"range": tuple(float(bound) for bound in limits)}, "random.uniform", []
     if name == "normal":
         mean, spread = call.take("mean", 0.0), call.take("stddev", 1.0)
         if isinstance(mean, NativeNode) or isinstance(spread, NativeNode):
@@ -87,15 +87,15 @@ def _random_settings(call: DaliCall, name: str) -> tuple[dict[str, Any], str, li
 
 
 def _stretched(samples: Value, name: str, by: list[Value]) -> Value:
-    rows = [one.on_host().stacked().reshape(len(samples), -1) for one in by]
+    rows = [value.on_host().stacked().reshape(len(samples), -1) for value in by]
 
-    def one(number: int) -> Any:
+    def computed(number: int) -> Any:
         drawn, at = samples[number], [row[number] for row in rows]
         if name == "uniform":
             return at[0][0] + (at[0][1] - at[0][0]) * drawn
         return at[0][0] + at[1][0] * drawn if name == "normal" else (drawn < at[0][0]).astype(np.float64)
 
-    return Value.of([np.asarray(one(number)) for number in range(len(samples))], samples.layout)
+    return Value.of([np.asarray(computed(number)) for number in range(len(samples))], samples.layout)
 
 
 @operator("random.choice", passes=True, positional=("a",))
@@ -167,7 +167,7 @@ def _choice_of_nodes(call: DaliCall) -> DataNode:
     nodes = [*nodes[:2], *([] if chances is None else [node_of(chances)])]
 
     def compute(values: list[Value], run: Run) -> Value:
-        parts = []
+        arrays = []
         shapes = values[1].shapes() if like else [wide] * len(values[0])
         for n, (index, sides) in enumerate(zip(run.index, shapes, strict=True)):
             given = np.asarray(values[0].on_host()[n])
@@ -179,10 +179,10 @@ def _choice_of_nodes(call: DaliCall) -> DataNode:
             else:
                 bounds = np.cumsum(weights)
                 chosen = np.searchsorted(bounds, random * bounds[-1], side="right")
-            parts.append(np.asarray(chosen, given.dtype) if not given.ndim else given[chosen])
+            arrays.append(np.asarray(chosen, given.dtype) if not given.ndim else given[chosen])
         letters, added = values[0].layout, len(shapes[0])
-        result = Value.of(parts, letters[1:] if not added else letters if added == 1 else "")
-        return result if kind is None else result.each(lambda part: converted(part, kind))
+        result = Value.of(arrays, letters[1:] if not added else letters if added == 1 else "")
+        return result if kind is None else result.each(lambda array: converted(array, kind))
 
     return call.node(compute, inputs=[node.cpu() for node in nodes], summary=f"{wide} {kind} {seed}")
 
@@ -192,11 +192,11 @@ def _random_beta(call: DaliCall, *, shape: Any = None, dtype: Kind = "float32", 
     """``fn.random.beta``: samples of Beta(alpha, beta), float32."""
     wide = () if shape is None else tuple(np.atleast_1d(shape).astype(int).tolist())
 
-    def one(*like: Array, alpha: Array, beta: Array, rng: Any) -> Any:
+    def draw(*like: Array, alpha: Array, beta: Array, rng: Any) -> Any:
         sides = like[0].shape if like else wide
         return np.asarray(rng.beta(float(alpha.reshape(-1)[0]), float(beta.reshape(-1)[0]), sides), dtype)
 
-    return call.by_sample(one, seed=seed)
+    return call.by_sample(draw, seed=seed)
 
 
 @operator("random_crop_generator")
@@ -210,13 +210,13 @@ def _random_crop_window(
 ) -> Any:
     """``fn.random_crop_generator``: anchor and shape of a random window, for images of the input shapes."""
 
-    def one(shape: Array, *, rng: Any) -> Any:
+    def applied(shape: Array, *, rng: Any) -> Any:
         drawn = rng.random((num_attempts, 4))
         window = random_window(int(shape[0]), int(shape[1]), random_area, random_aspect_ratio, drawn)
         return np.array(window[:2], np.int32), np.array(window[2:], np.int32)
 
-    call.inputs = [one.cpu() for one in call.inputs]
-    return call.by_sample(one, count=2, seed=seed)
+    call.inputs = [node.cpu() for node in call.inputs]
+    return call.by_sample(applied, count=2, seed=seed)
 
 
 def random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) -> tuple[int, int, int, int]:
@@ -229,7 +229,7 @@ def random_window(height: int, width: int, area: Any, ratio: Any, drawn: Any) ->
         ratio: bounds of the aspect ratio, columns over rows.
         drawn: random numbers in [0, 1), four for each attempt.
     """
-    low, high = (math.log(one) for one in ratio)
+    low, high = (math.log(bound) for bound in ratio)
     for first, second, third, fourth in drawn.tolist():
         pixels = (area[0] + (area[1] - area[0]) * first) * height * width
         shape = math.exp(low + (high - low) * second)
@@ -254,7 +254,7 @@ def _roi_random_crop(call: DaliCall, *, seed: Seed) -> Any:
         raise call.wrong("the end of the region is not clear", allowed="roi_end or roi_shape")
     call.inputs = call.inputs[:1]
 
-    def one(*data: Array, rng: Any, **settings: Array) -> Any:
+    def made(*data: Array, rng: Any, **settings: Array) -> Any:
         at = {name: np.atleast_1d(number).astype(np.int64) for name, number in settings.items()}
         start, size = at["roi_start"], at["crop_shape"]
         end = at["roi_end"] if "roi_end" in at else start + at["roi_shape"]
@@ -264,7 +264,7 @@ def _roi_random_crop(call: DaliCall, *, seed: Seed) -> Any:
             low, high = np.maximum(low, 0), np.minimum(high, np.maximum(bound[: len(size)] - size, 0))
         return rng.integers(low, np.maximum(high, low) + 1)
 
-    return call.by_sample(one, layout="", seed=seed)
+    return call.by_sample(made, layout="", seed=seed)
 
 
 @operator("batch_permutation")

@@ -135,7 +135,7 @@ def _general(call: DaliCall, arguments: Mapping[str, Any], filters: tuple[Any, .
         settings = {**options, **fixed, **dict(zip(nodes, values[1:], strict=True)), "filters": filters}
         return resized(value, settings)
 
-    summary = f"{ {name: one.tolist() for name, one in fixed.items()} } {options} {filters}"
+    summary = f"{ {name: item.tolist() for name, item in fixed.items()} } {options} {filters}"
     result = call.node(compute, *nodes.values(), summary=summary)
     if crop["crop"] is not None:
         window = {name: value for name, value in crop.items() if name != "mirror" and value is not None}
@@ -149,11 +149,11 @@ def _mirrored(letters: str, values: list[Value], _: Run) -> Value:
     value = values[0]
     layout = value.layout or IMAGE_LAYOUTS[value.ndim]
     axes = tuple(layout.index(letter) for letter in letters if letter in layout)
-    return value.each(lambda part: namespace(part).flip(part, axes))
+    return value.each(lambda array: namespace(array).flip(array, axes))
 
 
 def _has_nodes(value: Any) -> bool:
-    return any(isinstance(one, NativeNode) for one in _listed(value))
+    return any(isinstance(item, NativeNode) for item in _listed(value))
 
 
 def _listed(value: Any) -> list[Any]:
@@ -258,7 +258,7 @@ def _tensor_resize(
     if axes is not None and names is not None:
         raise call.wrong("axes and axis_names are given", allowed="one of both")
     ((name, number),) = arguments.items()
-    if isinstance(number, (list, tuple)) and any(isinstance(one, NativeNode) for one in number):
+    if isinstance(number, (list, tuple)) and any(isinstance(item, NativeNode) for item in number):
         raise call.wrong(f"{name} has nodes among its values", allowed="numbers, or one node")
 
     def compute(values: list[Value], _: Run) -> Value:
@@ -266,25 +266,25 @@ def _tensor_resize(
         places = tuple(range(value.ndim))
         if axes is not None or names is not None:
             places = axes_of(value, axes, names, "fn.tensor_resize")
-        parts = []
-        for part, numbers, point in zip(value, wanted.on_host(), points.on_host(), strict=True):
+        arrays = []
+        for array, numbers, point in zip(value, wanted.on_host(), points.on_host(), strict=True):
             requested = np.ravel(numbers).astype(np.float64)
             if requested.size not in (1, len(places)):
                 raise call.fault(
                     f"{name} has {requested.size} values", allowed=f"one value, or {len(places)}"
                 )
-            extents = [part.shape[axis] for axis in places]
+            extents = [array.shape[axis] for axis in places]
             targets = np.broadcast_to(requested, len(places)) * (extents if name == "scales" else 1)
             sides, scales = _rounded(extents, targets.tolist(), mode, rounding)
             if not subpixel_scale:
                 scales = [side / extent for side, extent in zip(sides, extents, strict=True)]
             at = np.broadcast_to(np.ravel(point).astype(float), len(places)).tolist()
             takes = options.get("interp_type") == "nearest"
-            resized = part if takes else part.astype(np.float32)
+            resized = array if takes else array.astype(np.float32)
             for axis, side, scale, fixed in zip(places, sides, scales, at, strict=True):
                 resized = _along(resized, axis, side, scale, fixed, options)
-            parts.append(converted(resized, kind or part.dtype.name))
-        return Value.of(parts, value.layout, value.sources)
+            arrays.append(converted(resized, kind or array.dtype.name))
+        return Value.of(arrays, value.layout, value.sources)
 
     return call.node(
         compute,
@@ -305,20 +305,20 @@ def _rounded(
     return sides, scales
 
 
-def _along(part: Array, axis: int, side: int, scale: float, fixed: float, options: dict[str, Any]) -> Array:
+def _along(array: Array, axis: int, side: int, scale: float, fixed: float, options: dict[str, Any]) -> Array:
     """Resample one axis to a number of positions by a scale; the fixed point is a share of the axis."""
-    extent = part.shape[axis]
+    extent = array.shape[axis]
     if side == extent and scale == 1:
-        return part
-    xp = namespace(part)
-    front = xp.moveaxis(part, axis, 0)
+        return array
+    xp = namespace(array)
+    front = xp.moveaxis(array, axis, 0)
     rest = max(front.size // max(extent, 1), 1)
     start = fixed * (extent - side / scale)
     op: Any = REGISTRY["resize"](
         size=(side, rest),
         roi_start=(start, 0.0),
         roi_end=(start + side / scale, float(rest)),
-        dtype=part.dtype.name,
+        dtype=array.dtype.name,
         compat="dali",
         **options,
     )

@@ -35,16 +35,16 @@ def _random_object_bbox(
     if ignore_class and (output_class or {"classes", "class_weights"} & call.settings.keys()):
         raise call.wrong("ignore_class with classes, class_weights or output_class", allowed="one of both")
 
-    def one(labels: npt.NDArray[Any], *, rng: Any, **settings: Any) -> Any:
+    def draw(labels: npt.NDArray[Any], *, rng: Any, **settings: Any) -> Any:
         numbers = {name: np.ravel(value) for name, value in settings.items()}
         corners, label = random_object(np.asarray(labels), numbers, rng, ignore_class, k_largest)
         start, end = corners.astype(np.int32)
         forms = {"anchor_shape": [start, end - start], "start_end": [start, end], "box": [corners.ravel()]}
-        parts = [part.astype(np.int32) for part in forms[format]]
-        return [*parts, *([np.asarray(label, np.int32)] if output_class else [])]
+        arrays = [array.astype(np.int32) for array in forms[format]]
+        return [*arrays, *([np.asarray(label, np.int32)] if output_class else [])]
 
     call.inputs = [call.input().cpu()]
-    result = call.by_sample(one, count=2 - (format == "box") + output_class, seed=seed)
+    result = call.by_sample(draw, count=2 - (format == "box") + output_class, seed=seed)
     return result[0] if len(result) == 1 else result
 
 
@@ -54,8 +54,8 @@ def _random_mask_pixel(call: DaliCall, *, seed: Seed) -> DataNode:
     if {"threshold", "value"} <= call.settings.keys():
         raise call.wrong("threshold and value are given", allowed="one of both")
 
-    def one(part: Array, *, rng: Any, **numbers: Any) -> Any:
-        mask, places = to_numpy(part), np.zeros(0, np.int64)
+    def computed(array: Array, *, rng: Any, **numbers: Any) -> Any:
+        mask, places = to_numpy(array), np.zeros(0, np.int64)
         settings = {name: np.ravel(number)[0] for name, number in numbers.items()}
         if settings.get("foreground", 0):
             inside = mask == settings["value"] if "value" in settings else mask > settings.get("threshold", 0)
@@ -63,7 +63,7 @@ def _random_mask_pixel(call: DaliCall, *, seed: Seed) -> DataNode:
         chosen = places[rng.integers(len(places))] if len(places) else rng.integers(mask.size)
         return np.array(np.unravel_index(int(chosen), mask.shape), np.int64)
 
-    return call.by_sample(one, layout="", seed=seed)  # type: ignore[no-any-return]
+    return call.by_sample(computed, layout="", seed=seed)  # type: ignore[no-any-return]
 
 
 @operator("segmentation.select_masks")
@@ -71,8 +71,8 @@ def _select_masks(call: DaliCall, *, reindex_masks: bool = False) -> Any:
     """``fn.segmentation.select_masks``: the polygons and vertices of some masks, in the order of the first input."""
     call.input(2)
 
-    def one(*parts: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        wanted, polygons, vertices = map(to_numpy, parts)
+    def result(*arrays: Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        wanted, polygons, vertices = map(to_numpy, arrays)
         selected, kept, count, fact = [], [], 0, ""
         if polygons.ndim != 2 or polygons.shape[1] != 3:
             fact = (
@@ -96,4 +96,4 @@ def _select_masks(call: DaliCall, *, reindex_masks: bool = False) -> Any:
         rows = np.concatenate([np.zeros(0, np.int64), *kept])
         return np.asarray(selected, polygons.dtype).reshape(-1, 3), vertices[rows]
 
-    return call.by_sample(one, count=2)
+    return call.by_sample(result, count=2)

@@ -44,8 +44,12 @@ def _transform(call: DaliCall, *, reverse_order: bool = False) -> DataNode:
     make = _MAKERS[call.row.name.rpartition(".")[2]]
     arguments = {name: call.take(name) for name in inspect.signature(make).parameters}
     call.done()
-    nodes = {key: node_of(one).cpu() for key, one in arguments.items() if isinstance(one, NativeNode)}
-    fixed = {key: one for key, one in arguments.items() if one is not None and key not in nodes}
+    nodes = {
+        key: node_of(argument).cpu()
+        for key, argument in arguments.items()
+        if isinstance(argument, NativeNode)
+    }
+    fixed = {key: item for key, item in arguments.items() if item is not None and key not in nodes}
     first = [node.cpu() for node in call.inputs[:1]]
 
     def matrix(*numbers: Any) -> npt.NDArray[np.float32]:
@@ -71,10 +75,10 @@ def _combined(call: DaliCall, *, reverse_order: bool = False) -> DataNode:
 def _each(values: list[Value], count: int, function: Callable[..., Any]) -> Value:
     """Apply a function to each sample of some values; to each frame if one of them is a parameter by frames."""
     framed = any(value.by_frame for value in values)
-    parts = []
+    arrays = []
     for number in range(count):
         row = [value[number] for value in values]
-        frames = sorted({len(one) for one, value in zip(row, values, strict=True) if value.by_frame})
+        frames = sorted({len(item) for item, value in zip(row, values, strict=True) if value.by_frame})
         if len(frames) > 1:
             raise ParameterError(
                 f"parameters of {frames[0]} and of {frames[1]} frames",
@@ -82,8 +86,10 @@ def _each(values: list[Value], count: int, function: Callable[..., Any]) -> Valu
                 allowed="as many in each",
             )
         made = [
-            function(*(one[frame] if value.by_frame else one for one, value in zip(row, values, strict=True)))
+            function(
+                *(entry[frame] if value.by_frame else entry for entry, value in zip(row, values, strict=True))
+            )
             for frame in range(frames[0] if framed else 1)
         ]
-        parts.append(np.stack(made) if framed else made[0])
-    return replace(Value.of(parts, "F" if framed else ""), by_frame=framed)
+        arrays.append(np.stack(made) if framed else made[0])
+    return replace(Value.of(arrays, "F" if framed else ""), by_frame=framed)

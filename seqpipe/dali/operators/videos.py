@@ -35,7 +35,9 @@ _WINDOWS: Final = (
     "last frame does, where DALI needs stride - 1 frames more; with a stride, 'edge', 'reflect' and 'symmetric' pad by "
     "the frames of the sequence, where DALI takes those of the video"
 )
-_FRAME_NUMBERS: Final = {False: "none", True: "scalar"} | {one: one for one in ("none", "scalar", "sequence")}
+_FRAME_NUMBERS: Final = {False: "none", True: "scalar"} | {
+    item: item for item in ("none", "scalar", "sequence")
+}
 _ROUNDING: Final[dict[str, tuple[_Rounding, _Rounding]]] = {
     "start_down_end_up": (math.floor, math.ceil),
     "start_up_end_down": (math.ceil, math.floor),
@@ -78,8 +80,8 @@ def _video_reader(
 
     def pixels(values: list[Value], _: Run) -> Value:
         if normalized:
-            return values[0].each(lambda part: part.astype(np.float32) / np.float32(255))
-        return values[0] if dtype == "uint8" else values[0].each(lambda part: converted(part, dtype))
+            return values[0].each(lambda array: array.astype(np.float32) / np.float32(255))
+        return values[0] if dtype == "uint8" else values[0].each(lambda sample: converted(sample, dtype))
 
     frames = DataNode(call.name or call.row.name, [image], pixels, device="gpu" if wants_gpu else "cpu")
     outputs = [frames]
@@ -130,8 +132,8 @@ def _frames_read(source: ClipSource, index: Any) -> tuple[DataNode, DataNode]:
 
     def compute(values: list[Value], _: Run) -> tuple[Value, Value]:
         samples = [selection.sample(int(number), 0) for number in values[0].data]
-        times = [np.append(selection.clock.of(one.source), -1.0)[one.frames] for one in samples]
-        return Value(np.stack([one.frames for one in samples])), Value(np.stack(times))
+        times = [np.append(selection.clock.of(sample.source), -1.0)[sample.frames] for sample in samples]
+        return Value(np.stack([item.frames for item in samples])), Value(np.stack(times))
 
     numbers, seconds = outputs_of(DataNode("frames", [index], compute), 2)
     return numbers, seconds
@@ -143,10 +145,10 @@ def _videos(call: DaliCall) -> tuple[Listing, bool, str | None]:
     root, table = call.take("file_root"), call.take("file_list")
     by_frame = bool(call.take("file_list_frame_num", False)) | (call.take("file_list_format") == "frames")
     rounding = _rounding(call, by_frame)
-    if sum(one is not None for one in (names, root, table)) != 1:
+    if sum(item is not None for item in (names, root, table)) != 1:
         raise call.wrong("which videos?", allowed="exactly one of filenames, file_root and file_list")
     if names is not None:
-        files = [str(one) for one in ([names] if isinstance(names, (str, Path)) else names)]
+        files = [str(path) for path in ([names] if isinstance(names, (str, Path)) else names)]
         if labels is None:
             return listing(files), False, None
         return listing(files, labels=list(labels) or list(range(len(files)))), True, None
@@ -176,7 +178,7 @@ def _video_row(
     fields = line.split()
     allowed = "path label [start [end]]"
     try:
-        path, label, bounds = fields[0], int(fields[1]), [float(one) for one in fields[2:4]]
+        path, label, bounds = fields[0], int(fields[1]), [float(item) for item in fields[2:4]]
     except (IndexError, ValueError) as error:
         raise ManifestError(f"line {number}: {line!r}", source=str(table), allowed=allowed) from error
     if len(fields) > 4:
@@ -187,12 +189,12 @@ def _video_row(
         return path, label, None
     if not by_frame:
         bounds = _frames_at(path, bounds)
-    elif any(one < 0 for one in bounds):
+    elif any(bound < 0 for bound in bounds):
         from ...video.reader import VideoReader
 
         with VideoReader(path) as video:
             count = len(video)
-        bounds = [one + count if one < 0 else one for one in bounds]
+        bounds = [entry + count if entry < 0 else entry for entry in bounds]
     start, end = rounding[0](bounds[0]), rounding[1](bounds[1]) if len(bounds) > 1 else None
     if end is not None and end <= start:
         raise ManifestError(

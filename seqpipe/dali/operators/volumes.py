@@ -36,7 +36,7 @@ def _setting_of(settings: Mapping[str, Any], name: str, sample: int) -> npt.NDAr
     return np.ravel(setting.on_host()[sample] if isinstance(setting, Value) else setting).astype(np.float64)
 
 
-def _in_slices(part: Array, layout: str) -> tuple[Array, list[int]]:
+def _in_slices(array: Array, layout: str) -> tuple[Array, list[int]]:
     """Return a volume as ``DHWC``, and the order of axes that restores its layout.
 
     Raises:
@@ -44,18 +44,18 @@ def _in_slices(part: Array, layout: str) -> tuple[Array, list[int]]:
     """
     if set(layout) - {*"DHWC"}:
         raise ParameterError(f"samples of layout {layout!r}", allowed="DHWC, CDHW or DHW")
-    part, layout = (part, layout) if "C" in layout else (part[..., None], layout + "C")
-    return part.transpose([layout.index(letter) for letter in "DHWC"]), ["DHWC".index(c) for c in layout]
+    array, layout = (array, layout) if "C" in layout else (array[..., None], layout + "C")
+    return array.transpose([layout.index(letter) for letter in "DHWC"]), ["DHWC".index(c) for c in layout]
 
 
-def _restored(part: Array, order: list[int], axes: int) -> Array:
+def _restored(array: Array, order: list[int], axes: int) -> Array:
     """Return a volume ``DHWC`` in an order of axes from :func:`_in_slices`, without channels if it had ``axes`` 3."""
-    volume = part.transpose(order)
-    return namespace(part).ascontiguousarray(volume if axes == len(order) else volume[..., 0])
+    volume = array.transpose(order)
+    return namespace(array).ascontiguousarray(volume if axes == len(order) else volume[..., 0])
 
 
 def gathered(
-    part: Array,
+    array: Array,
     layout: str,
     mapping_of: Callable[[tuple[int, ...]], Mapping3],
     interpolation: Interpolation,
@@ -65,20 +65,20 @@ def gathered(
     """Return a volume of voxels that are taken from other places of it, on the CPU or on its GPU.
 
     Args:
-        part: the volume.
+        array: the volume.
         layout: letters of its axes.
         mapping_of: returns the places, of slices, rows and columns of the volume.
         interpolation: "nearest" or "linear".
         fill: value outside of the volume; None repeats its edge.
         kind: dtype of the result; None for that of the volume.
     """
-    volume, order = _in_slices(part, layout)
-    if kind not in (None, part.dtype.name) and interpolation != "nearest":
+    volume, order = _in_slices(array, layout)
+    if kind not in (None, array.dtype.name) and interpolation != "nearest":
         volume = volume.astype(np.float32)
     device = None if isinstance(volume, np.ndarray) else cuda_device_of(volume)
     level = None if fill is None else float(fill)
     made = gather(volume, mapping_of(volume.shape[:3]), interpolation, level, device=device)
-    return _restored(converted(made, kind or part.dtype.name), order, part.ndim)
+    return _restored(converted(made, kind or array.dtype.name), order, array.ndim)
 
 
 # ---------------------------------------------------------------------- resize
@@ -107,10 +107,10 @@ def resized(value: Value, settings: Mapping[str, Any]) -> Value:
         settings.get("antialias") is not False,
         settings.get("dtype"),
     )
-    parts = resampled([part.transpose(axes) for part in value], "".join(orders), targets, how)
+    arrays = resampled([array.transpose(axes) for array in value], "".join(orders), targets, how)
     kind = settings.get("dtype") or value.dtype.name
     back = [orders.index(letter) for letter in layout]
-    results = [namespace(part).ascontiguousarray(converted(part, kind).transpose(back)) for part in parts]
+    results = [namespace(array).ascontiguousarray(converted(array, kind).transpose(back)) for array in arrays]
     return Value.of(results, value.layout, value.sources)
 
 
@@ -182,9 +182,9 @@ def _by_axis(
     value: Value, settings: Mapping[str, Any], names: Seq[str], source: str, *, always: bool = False
 ) -> list[list[list[float] | None]] | None:
     """Return the numbers of some settings along each spatial axis, for each sample."""
-    by_frame = any(isinstance(one, Value) and one.by_frame for one in settings.values())
+    by_frame = any(isinstance(setting, Value) and setting.by_frame for setting in settings.values())
     rows = [[_setting_of(settings, name, n) for name in names] for n in range(len(value))]
-    single = all(one is None or one.size == 1 for row in rows for one in row)
+    single = all(number is None or number.size == 1 for row in rows for number in row)
     if by_frame and always:
         raise ParameterError("numbers by axis and by frame", source=source, allowed="one of both")
     images = value.layout in ("HW", "HWC", "CHW", "FHW", "FHWC", "FCHW", "CFHW")
@@ -192,14 +192,14 @@ def _by_axis(
         return None
     count = len(_spatial_axes(value, source))
     for row in rows:
-        for name, one in zip(names, row, strict=True):
-            if one is not None and one.size not in (1, count):
+        for name, number in zip(names, row, strict=True):
+            if number is not None and number.size not in (1, count):
                 raise ParameterError(
-                    f"{name} has {one.size} values",
+                    f"{name} has {number.size} values",
                     source=source,
                     allowed=f"one value, or {count}: one for each axis",
                 )
-    return [[None if one is None else np.broadcast_to(one, count).tolist() for one in row] for row in rows]
+    return [[None if item is None else np.broadcast_to(item, count).tolist() for item in row] for row in rows]
 
 
 def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
@@ -215,12 +215,12 @@ def blurred(value: Value, settings: Mapping[str, Any]) -> Value | None:
     rows = _by_axis(value, settings, ("sigma", "window_size"), "fn.gaussian_blur")
     if rows is None:
         return None
-    axes, parts = _spatial_axes(value, "fn.gaussian_blur"), []
-    for part, (sigmas, sizes) in zip(value, rows, strict=True):
+    axes, arrays = _spatial_axes(value, "fn.gaussian_blur"), []
+    for array, (sigmas, sizes) in zip(value, rows, strict=True):
         pairs = zip(sigmas or [0.0] * len(axes), sizes or [0] * len(axes), strict=True)
         windows = [gaussian_window(sigma, int(size)) for sigma, size in pairs]
-        parts.append(converted(convolved(part, axes, windows), settings.get("dtype") or part.dtype.name))
-    return Value.of(parts, value.layout, value.sources)
+        arrays.append(converted(convolved(array, axes, windows), settings.get("dtype") or array.dtype.name))
+    return Value.of(arrays, value.layout, value.sources)
 
 
 # ---------------------------------------------------------------------- laplacian
@@ -263,8 +263,8 @@ def _second_derivatives(value: Value, settings: Mapping[str, Any], *, always: bo
     )
     if rows is None:
         return None
-    axes, parts = _spatial_axes(value, "fn.laplacian"), []
-    for part, row in zip(value, rows, strict=True):
-        result = laplacian_of(part, axes, row, bool(settings.get("normalized_kernel")))
-        parts.append(converted(result, settings.get("dtype") or part.dtype.name))
-    return Value.of(parts, value.layout, value.sources)
+    axes, arrays = _spatial_axes(value, "fn.laplacian"), []
+    for array, row in zip(value, rows, strict=True):
+        result = laplacian_of(array, axes, row, bool(settings.get("normalized_kernel")))
+        arrays.append(converted(result, settings.get("dtype") or array.dtype.name))
+    return Value.of(arrays, value.layout, value.sources)

@@ -14,7 +14,7 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ...ops import DataNode as NativeNode
 from ...ops import Run
-from ...ops.geometry.rotations import rotated_boxes, rotated_extent, rotation_about
+from ...ops.geometry.matrices import rotated_boxes, rotated_extent, rotation_about
 from ...resampling.mapping import Mapping3
 from ..call import native, plain
 from ..data_node import DataNode, node_of
@@ -71,20 +71,20 @@ def _warped(value: Value, settings: Mapping[str, Any]) -> Value:
             allowed="types.INTERP_NN, types.INTERP_LINEAR",
         )
     axes = 3 if "D" in layout else 2
-    parts = []
-    for n, part in enumerate(value):
+    arrays = []
+    for n, array in enumerate(value):
         numbers = partial(_numbers, settings, sample=n)
         matrix = numbers("matrix", axes * (axes + 1), f"{axes * (axes + 1)} for samples of {axes} axes")
         size = numbers("size", axes, f"{axes} for samples of {axes} axes")
-        frames, letters = (part, layout[1:]) if axes == 3 and "F" in layout else ([part], layout)
+        frames, letters = (array, layout[1:]) if axes == 3 and "F" in layout else ([array], layout)
         sides = None if size is None else [max(math.floor(side + 0.5), 1) for side in size.tolist()]
         results = [_one(frame, letters, matrix, sides, settings) for frame in frames]
-        parts.append(namespace(part).stack(results) if frames is part else results[0])
-    return Value.of(parts, layout, value.sources)
+        arrays.append(namespace(array).stack(results) if frames is array else results[0])
+    return Value.of(arrays, layout, value.sources)
 
 
 def _one(
-    part: Array, layout: str, matrix: Any, sides: list[int] | None, settings: Mapping[str, Any]
+    array: Array, layout: str, matrix: Any, sides: list[int] | None, settings: Mapping[str, Any]
 ) -> Array:
     """Warp a volume, or an image."""
     axes = 3 if "D" in layout else 2
@@ -99,8 +99,8 @@ def _one(
         settings.get("dtype"),
     )
     if axes == 3:
-        return gathered(part, layout, mapping, *how)
-    return gathered(part[None], "DHWC", mapping, *how)[0]
+        return gathered(array, layout, mapping, *how)
+    return gathered(array[None], "DHWC", mapping, *how)[0]
 
 
 def _numbers(
@@ -159,8 +159,8 @@ def _rotate(call: DaliCall) -> DataNode:
     def compute(values: list[Value], _: Run) -> Value:
         value, angles, axes = values[0], values[1].on_host(), values[2].on_host()
         layout = value.layout or "DHWC"
-        parts = []
-        for part, turn, direction in zip(value, angles, axes, strict=True):
+        arrays = []
+        for array, turn, direction in zip(value, angles, axes, strict=True):
             matrix = rotation_about(float(np.ravel(turn)[0]), np.ravel(direction))
 
             def mapping(shape: tuple[int, ...], matrix: npt.NDArray[np.float64] = matrix) -> Mapping3:
@@ -172,8 +172,8 @@ def _rotate(call: DaliCall) -> DataNode:
                 whole[:3, 3] = (np.array(shape) - 1) / 2 - matrix @ ((np.array(size) - 1) / 2)
                 return Mapping3(tuple(size), whole)
 
-            parts.append(gathered(part, layout, mapping, interpolation, fill, kind))
-        return Value.of(parts, value.layout, value.sources)
+            arrays.append(gathered(array, layout, mapping, interpolation, fill, kind))
+        return Value.of(arrays, value.layout, value.sources)
 
     summary = f"{fill} {keeps} {wanted} {interpolation} {kind}"
     return call.node(compute, node_of(angle).cpu(), node_of(axis).cpu(), summary=summary)
@@ -208,7 +208,7 @@ def _bbox_rotate(
             "what size?", allowed="shape_layout with H and W; keep_size or size, or none of both"
         )
 
-    def one(found: Array, *labels: Array, angle: Array, input_shape: Array, size: Any = None) -> Any:
+    def computed(found: Array, *labels: Array, angle: Array, input_shape: Array, size: Any = None) -> Any:
         sides = np.ravel(input_shape).tolist()
         height, width = (float(sides[shape_layout.index(letter)]) for letter in "HW")
         turn = float(np.ravel(angle)[0])
@@ -216,7 +216,7 @@ def _bbox_rotate(
         boxes = np.asarray(found, np.float64).reshape(-1, 4) * scale
         if bbox_layout == "xyWH":
             boxes[:, 2:] += boxes[:, :2]
-        if wrong := [one.shape for one in labels if not _one_each(one, len(boxes))]:
+        if wrong := [array.shape for array in labels if not _one_each(array, len(boxes))]:
             raise call.fault(
                 f"labels of the shape {wrong[0]} of {len(boxes)} boxes", allowed="(boxes,) or (boxes, 1)"
             )
@@ -232,8 +232,8 @@ def _bbox_rotate(
         if bbox_layout == "xyWH":
             boxes[:, 2:] -= boxes[:, :2]
         back = np.array([canvas[1], canvas[0]] * 2 if bbox_normalized else [1.0] * 4)
-        return [(boxes / back).astype(np.float32)[remain], *(one[remain] for one in labels)]
+        return [(boxes / back).astype(np.float32)[remain], *(array[remain] for array in labels)]
 
-    call.inputs = [one.cpu() for one in call.inputs]
-    results = call.by_sample(one, count=len(call.inputs))
+    call.inputs = [node.cpu() for node in call.inputs]
+    results = call.by_sample(computed, count=len(call.inputs))
     return results if len(results) > 1 else results[0]

@@ -66,15 +66,19 @@ def slice_(call: DaliCall) -> DataNode:
             value = value.with_data(value.data, IMAGE_LAYOUTS.get(value.ndim, ""))
 
         places = _places(value, axes, names, source) if axes_of_samples is None else ()
-        parts = []
-        for n, part in enumerate(value):
+        arrays = []
+        for n, array in enumerate(value):
             if axes_of_samples is not None:
                 places = _places(value, axes_of_samples[n], names, source)
-            bounds = {name: np.atleast_1d(one[n]).astype(np.float64) for name, one in settings.items()}
+            bounds = {
+                name: np.atleast_1d(setting[n]).astype(np.float64) for name, setting in settings.items()
+            }
             bounds = {name: numbers for name, numbers in bounds.items() if numbers.size}
-            starts, ends = _bounds(part.shape, places, bounds, precision)
-            parts.append(_window(part, starts, ends, policy, fill_levels(fill, value, source), source, kind))
-        return views(parts, values[0].layout, value.sources)
+            starts, ends = _bounds(array.shape, places, bounds, precision)
+            arrays.append(
+                _window(array, starts, ends, policy, fill_levels(fill, value, source), source, kind)
+            )
+        return views(arrays, values[0].layout, value.sources)
 
     return call.node(compute, *nodes.values(), inputs=data, summary=f"{axes} {names} {policy} {fill}")
 
@@ -117,7 +121,7 @@ def crop_window(call: DaliCall, *, trims: bool = False) -> DataNode | None:
         raise call.wrong(f"rounding={rounding!r}", allowed="'round', 'truncate'")
     sides = window_sides(call)
     depth = call.take("crop_pos_z", 0.5)
-    fixed = isinstance(sides, list) and not any(isinstance(one, NativeNode) for one in sides)
+    fixed = isinstance(sides, list) and not any(isinstance(element, NativeNode) for element in sides)
     if sides is None or (policy == "error" and rounding == "round" and fixed and len(sides) == 2):
         if sides is not None:
             call.args["crop"] = tuple(sides)
@@ -143,23 +147,23 @@ def crop_window(call: DaliCall, *, trims: bool = False) -> DataNode | None:
                 allowed=f"samples with the axis {missing[0]}",
             )
         value, levels = value.with_data(value.data, layout), fill_levels(fill, value, source)
-        parts, margins = [], np.zeros((len(value), 3, 2), np.int64)
-        for n, part in enumerate(value):
+        arrays, margins = [], np.zeros((len(value), 3, 2), np.int64)
+        for n, array in enumerate(value):
             extents = np.reshape(values[1][n], -1).tolist()
-            positions = [float(np.reshape(one[n], -1)[0]) for one in values[-count:]]
-            starts, ends = [0] * part.ndim, list(part.shape)
+            positions = [float(np.reshape(item[n], -1)[0]) for item in values[-count:]]
+            starts, ends = [0] * array.ndim, list(array.shape)
             for letter, extent, position in zip(letters, extents, positions, strict=True):
                 axis, side = layout.index(letter), int(extent)
-                free = position * (part.shape[axis] - side)
+                free = position * (array.shape[axis] - side)
                 starts[axis] = math.trunc(free) if rounding == "truncate" else _rounded(free)
                 ends[axis] = starts[axis] + side
-                margin = max(-starts[axis], 0), max(ends[axis] - part.shape[axis], 0)
+                margin = max(-starts[axis], 0), max(ends[axis] - array.shape[axis], 0)
                 margins[n, "DHW".index(letter.replace("F", "D"))] = margin if pads else 0
-            parts.append(_window(part, starts, ends, cuts, levels, source, kind))
-        return views(parts, layout, value.sources), Value(margins)
+            arrays.append(_window(array, starts, ends, cuts, levels, source, kind))
+        return views(arrays, layout, value.sources), Value(margins)
 
     summary = f"{sides if fixed else ''} {places} {cuts} {fill} {rounding} {kind}"
-    nodes = [call.input(), size, *(node_of(one).cpu() for one in places)]
+    nodes = [call.input(), size, *(node_of(entry).cpu() for entry in places)]
     node = DataNode("window", nodes, compute, device=call.input().device, summary=summary)
     window, margins = outputs_of(node, 2)
     call.inputs = [window]
@@ -182,15 +186,15 @@ def window_sides(call: DaliCall) -> Any:
         return node_of(whole)
     if whole is not None:
         sides = list(whole) if np.ndim(whole) else [whole] * 2
-    elif all(one is None for one in sides):
+    elif all(entry is None for entry in sides):
         return None
     elif sides[0] is None:
         del sides[0]
-    if any(one is None for one in sides):
+    if any(item is None for item in sides):
         raise call.wrong(
             "some sides of the window are missing", allowed="crop_h and crop_w, or crop=(height, width)"
         )
-    return [one if isinstance(one, NativeNode) else int(one) for one in sides]
+    return [side if isinstance(side, NativeNode) else int(side) for side in sides]
 
 
 def _policy(call: DaliCall) -> tuple[str, Any]:
@@ -255,10 +259,10 @@ def _bounds(
 
 
 def _window(
-    part: Array, starts: list[int], ends: list[int], policy: str, levels: Any, source: str, kind: Any = None
+    array: Array, starts: list[int], ends: list[int], policy: str, levels: Any, source: str, kind: Any = None
 ) -> Array:
     """Return a window of a sample, of a type unless it is None; fill values are those of the result."""
-    bounds = list(zip(starts, ends, part.shape, strict=True))
+    bounds = list(zip(starts, ends, array.shape, strict=True))
     outside = [(n, s, e, extent) for n, (s, e, extent) in enumerate(bounds) if s < 0 or e > extent]
     if outside and policy == "error":
         axis, start, end, extent = outside[0]
@@ -269,12 +273,12 @@ def _window(
             advice="Give out_of_bounds_policy='pad' or 'trim_to_shape'",
         )
     within = [(max(s, 0), max(min(e, extent), max(s, 0))) for s, e, extent in bounds]
-    inner = part[tuple(slice(s, e) for s, e in within)]
+    inner = array[tuple(slice(s, e) for s, e in within)]
     if kind is not None:
         inner = converted(inner, kind)
     if not outside or policy == "trim_to_shape":
         return inner
-    xp = namespace(part)
+    xp = namespace(array)
     result = xp.empty([e - s for s, e, _ in bounds], inner.dtype)
     result[...] = converted(xp.asarray(levels), inner.dtype.name)
     result[tuple(slice(a - s, b - s) for (a, b), (s, _, _) in zip(within, bounds, strict=True))] = inner

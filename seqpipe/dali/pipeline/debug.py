@@ -86,7 +86,7 @@ class DebugPipeline(Pipeline):
         with as_dali_raises, self:
             result = self._define()
             outputs = self._outputs if result is None else nodes_in(result)
-            lists = tuple(self.batch_of(one) for one in outputs)
+            lists = tuple(self.batch_of(output) for output in outputs)
         self._iteration += 1
         return lists
 
@@ -102,10 +102,10 @@ class DebugPipeline(Pipeline):
     def computed(self, row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         """Return the nodes of a call, which hold their values; calls without inputs compute when they are used."""
         inputs = tuple(map(_as_node, inputs))
-        of_nodes = any(isinstance(one, (NativeNode, list)) for one in inputs)
+        of_nodes = any(isinstance(operand, (NativeNode, list)) for operand in inputs)
         if not of_nodes and row.name.startswith(_SOURCES):
             return self._next_of_source(row, inputs, arguments)
-        result = called(row, inputs, {name: _as_node(one) for name, one in arguments.items()})
+        result = called(row, inputs, {name: _as_node(argument) for name, argument in arguments.items()})
         return holding(result, self._run, self._known) if of_nodes else result
 
     def _next_of_source(self, row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Any:

@@ -150,7 +150,9 @@ class PipelineDescription:
         """Return the metadata of a reader, or of all readers by their names."""
         if name is None:
             return {
-                key: _reader_meta(one) for key, one in self._named_sources.items() if isinstance(one, Indexed)
+                key: _reader_meta(known)
+                for key, known in self._named_sources.items()
+                if isinstance(known, Indexed)
             }
         return _reader_meta(self.source_of_reader(name))
 
@@ -158,7 +160,9 @@ class PipelineDescription:
         """Return the number of samples of an epoch over all shards, of a reader, or of all readers by their names."""
         if name is None:
             return {
-                key: _epoch_size(one) for key, one in self._named_sources.items() if isinstance(one, Indexed)
+                key: _epoch_size(known)
+                for key, known in self._named_sources.items()
+                if isinstance(known, Indexed)
             }
         return _epoch_size(self.source_of_reader(name))
 
@@ -203,8 +207,10 @@ def dot_text(outputs: tuple[NativeNode, ...], remarks: tuple[str, ...] = ()) -> 
     nodes = all_nodes(outputs)
     numbers = {id(node): number for number, node in enumerate(nodes)}
     lines = [f'  n{numbers[id(node)]} [label="{_escaped(node.label)}"];' for node in nodes]
-    lines += [f"  n{numbers[id(one)]} -> n{numbers[id(node)]};" for node in nodes for one in node.operands]
-    return "".join(f"// {one}\n" for one in remarks) + "digraph {\n" + "\n".join(lines) + "\n}\n"
+    lines += [
+        f"  n{numbers[id(operand)]} -> n{numbers[id(node)]};" for node in nodes for operand in node.operands
+    ]
+    return "".join(f"// {remark}\n" for remark in remarks) + "digraph {\n" + "\n".join(lines) + "\n}\n"
 
 
 def _escaped(text: str) -> str:

@@ -20,8 +20,7 @@ from ...errors import ParameterError, SeqpipeError, StateError
 from ...ops import DataNode as NativeNode
 from ...pipeline import Graph
 from ...pipeline.executor import BatchResult, Executor
-from ...pipeline.nodes import SourceNode
-from ...pipeline.source import BatchSource
+from ...pipeline.source import BatchSource, SourceNode
 from ...random import new_seed
 from ..data_node import DataNode, attached, current, node_of, pop_pipeline, push_pipeline
 from ..device import gpu_number
@@ -205,13 +204,15 @@ class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
             ParameterError: there is no output, or an output cannot be converted to a node.
         """
         nodes = [
-            one for output in outputs for one in (output if isinstance(output, (list, tuple)) else (output,))
+            item
+            for output in outputs
+            for item in (output if isinstance(output, (list, tuple)) else (output,))
         ]
-        if not nodes or any(one is None for one in nodes):
+        if not nodes or any(entry is None for entry in nodes):
             raise _no_output("Return nodes from the function, or call set_outputs within the with block")
         with self:
-            self._declared = [node_of(one) for one in nodes]
-            self._outputs = tuple(_in_memory(node_of(attached(one, self))) for one in self._declared)
+            self._declared = [node_of(node) for node in nodes]
+            self._outputs = tuple(_in_memory(node_of(attached(element, self))) for element in self._declared)
 
     @property
     def built(self) -> bool:
@@ -315,7 +316,7 @@ class Pipeline(TakesTurns, PipelineDescription, SerializedPipeline):
     def _check_outputs(self, result: BatchResult) -> None:
         """Compare a batch with the arguments ``output_dtype`` and ``output_ndim``."""
         wanted = (self._output_dtype, self._output_ndim, self._output_layout)
-        if all(one is None for one in wanted):
+        if all(output is None for output in wanted):
             return
         for required in (self.output_dtype(), self.output_ndim(), self.output_layout()):
             if len(required) != self.output_count:

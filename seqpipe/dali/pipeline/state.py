@@ -28,7 +28,7 @@ def state_of(executor: Executor, mark: str) -> dict[str, Any]:
         "epoch": positions[0][0],
         "position": positions[0][1],
         "fingerprint": mark,
-        "sources": [list(one) for one in positions],
+        "sources": [list(position) for position in positions],
     }
 
 

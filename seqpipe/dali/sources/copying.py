@@ -18,7 +18,7 @@ from ...ops import DataNode
 from ...ops.call.op import BoundCall
 from ...ops.geometry.base import Geometry, PartRead
 from ...pipeline.graph import Graph
-from ...pipeline.nodes import SourceNode
+from ...pipeline.source import SourceNode
 from ..value import Value
 from .staging import Copied, Staging
 
@@ -55,8 +55,8 @@ class HostCopy:
         if value.on_gpu:
             return value
         read = [self._window(part, value.layout) for part in (value.data[:1] if value.dense else value)]
-        windows = [() if one is None else one.window for one in read]
-        done = all(one is not None and one.done for one in read)
+        windows = [() if array is None else array.window for array in read]
+        done = all(item is not None and item.done for item in read)
         made = Copied(self.memory, self.crop if done else None)
         if value.dense:
             if not copied and self.memory.device is None:

@@ -108,9 +108,9 @@ def external_spec(name: str, num_outputs: int | None, dtype: Any, layout: Any, n
             )
         return values
 
-    dtypes = tuple(None if one is None else _dtype(one) for one in each("dtype", dtype))
+    dtypes = tuple(None if kind is None else _dtype(kind) for kind in each("dtype", dtype))
     names = tuple(f"{n}" for n in range(count))
-    layouts = tuple(one or "" for one in each("layout", layout))
+    layouts = tuple(item or "" for item in each("layout", layout))
     return ExternalSpec(names, layouts, dtypes, each("ndim", ndim), num_outputs is not None)
 
 
@@ -134,17 +134,17 @@ class ExternalValues:
 
     def batch(self, returned: Any) -> tuple[Value, ...]:
         """Return the values of a whole batch."""
-        return tuple(self._value(n, one) for n, one in enumerate(self._each(returned)))
+        return tuple(self._value(n, item) for n, item in enumerate(self._each(returned)))
 
     def samples(self, returned: list[Any]) -> tuple[Value, ...]:
         """Return the values of a list of samples."""
-        columns = zip(*(self._each(one) for one in returned), strict=True)
+        columns = zip(*(self._each(item) for item in returned), strict=True)
         return tuple(self._value(n, list(column)) for n, column in enumerate(columns))
 
     def close(self) -> None:
         """Release the memory of unused batches."""
-        for one in self.host_copies:
-            one.memory.close()
+        for copier in self.host_copies:
+            copier.memory.close()
 
     def _each(self, returned: Any) -> tuple[Any, ...]:
         if not self.spec.several:

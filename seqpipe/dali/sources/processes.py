@@ -200,8 +200,8 @@ class ParallelExternal(External):
         iteration, futures = ticket.work
         waiting = [futures]
         pieces = self.result(lambda: waiting.pop() if waiting else self._request_batch(ticket, iteration))
-        parts = [one for part in pieces for one in part]
-        if any(one is _End.END for one in parts):
+        parts = [item for part in pieces for item in part]
+        if any(array is _End.END for array in parts):
             self._ended = True
             raise EndOfData
         return self._values.batch(parts[0]) if self._batch else self._values.samples(parts)
@@ -313,13 +313,13 @@ def _packed(value: Any) -> _Packed:
     arrays: list[np.ndarray[Any, Any]] = []
     offset = 0
 
-    def packed(one: Any) -> Any:
+    def packed(item: Any) -> Any:
         nonlocal offset
-        if isinstance(one, (list, tuple)):
-            return [packed(part) for part in one] if isinstance(one, list) else tuple(map(packed, one))
-        if not hasattr(one, "__dlpack__") and not isinstance(one, np.ndarray):
-            return one
-        array = np.asarray(as_native(one))
+        if isinstance(item, (list, tuple)):
+            return [packed(part) for part in item] if isinstance(item, list) else tuple(map(packed, item))
+        if not hasattr(item, "__dlpack__") and not isinstance(item, np.ndarray):
+            return item
+        array = np.asarray(as_native(item))
         arrays.append(array)
         reference = _Shared(offset, array.shape, array.dtype.str)
         offset += -(-array.nbytes // _ALIGNED) * _ALIGNED
@@ -346,12 +346,12 @@ def _unpacked(result: _Packed) -> Any:
 
     block = SharedMemory(result.block)
 
-    def taken(one: Any) -> Any:
-        if isinstance(one, _Shared):
-            return np.ndarray(one.shape, one.dtype, block.buf, one.offset).copy()
-        if isinstance(one, (list, tuple)):
-            return [taken(part) for part in one] if isinstance(one, list) else tuple(map(taken, one))
-        return one
+    def taken(value: Any) -> Any:
+        if isinstance(value, _Shared):
+            return np.ndarray(value.shape, value.dtype, block.buf, value.offset).copy()
+        if isinstance(value, (list, tuple)):
+            return [taken(part) for part in value] if isinstance(value, list) else tuple(map(taken, value))
+        return value
 
     try:
         return taken(result.value)

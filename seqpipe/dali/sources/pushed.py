@@ -88,17 +88,17 @@ class PushedBatches(PushSource):
         Raises:
             ParameterError: the batch does not match the declaration.
         """
-        parts = self._values.batch(batch)
+        arrays = self._values.batch(batch)
         if layout is not None:
-            for part in parts:
-                if len(layout) != part.ndim:
+            for array in arrays:
+                if len(layout) != array.ndim:
                     raise ParameterError(
-                        f"layout={layout!r} for samples with {part.ndim} axes",
+                        f"layout={layout!r} for samples with {array.ndim} axes",
                         source=self.name,
                         allowed="one letter for each axis",
                     )
-            parts = tuple(part.with_data(part.data, layout) for part in parts)
-        self._queue.append(parts)
+            arrays = tuple(array.with_data(array.data, layout) for array in arrays)
+        self._queue.append(arrays)
 
     def begin(self) -> Ticket | None:
         """See :meth:`BatchSource.begin`.

@@ -144,6 +144,7 @@ class _EngineRun:
         current.wait_event(session.last)
 
     def _enqueue(self, sample: int, pair: int, *, temporal: bool) -> None:
+        """Queue a pair of frames, once fewer than the limit are in flight."""
         while len(self._in_flight) >= self._most_in_flight:
             self._in_flight.popleft().synchronize()
         first, second = (self._input(sample, frame) for frame in (pair, pair + self._pairs.stride))
@@ -162,6 +163,7 @@ class _EngineRun:
         return buffer
 
     def _directions(self, sample: int, pair: int, buffers: tuple[Buffer, Buffer], *, temporal: bool) -> None:
+        """Queue the flow of a pair in the directions of the settings."""
         settings, both = self._pairs.settings, self._session.kind.both
         if settings.forward:
             self._execute(sample, pair, buffers, forward=True, temporal=temporal)

@@ -154,6 +154,7 @@ class FlowSession:
             raise
 
     def _open(self) -> None:
+        """Create the driver's handle, its streams and its buffers."""
         cuda = load_cupy().cuda
         self.handle = _create(self.functions)
         self.inputs, self.outputs = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
@@ -186,6 +187,7 @@ class FlowSession:
         return ring
 
     def _shape_of(self, usage: int) -> tuple[int, int, int]:
+        """Return format, columns and rows of a buffer of a usage."""
         kind = self.kind
         side = {INPUT: 1, HINT: kind.hint_grid}.get(usage, kind.grid)
         form = {INPUT: kind.format, OUTPUT: SHORT2, HINT: SHORT2, COST: UINT8}[usage]
@@ -248,6 +250,7 @@ def _create(functions: Api) -> int:
 
 
 def _destroy(functions: Api, handle: int, *, initialized: bool) -> None:
+    """Destroy a handle."""
     if not initialized:  # destroying a handle that was never initialized leaks it
         params = InitParams(640, 360, 4, 0, OPTICAL_FLOW, PERFORMANCE["fast"], inputBufferFormat=GRAY8)
         functions.nvOFInit(handle, ctypes.byref(params))
@@ -257,6 +260,7 @@ def _destroy(functions: Api, handle: int, *, initialized: bool) -> None:
 
 
 def _last_error(functions: Api, handle: int | None) -> str:
+    """Return the driver's text on the last error, or ""."""
     if handle is None:
         return ""
     text, size = ctypes.create_string_buffer(512), ctypes.c_uint32(512)
@@ -266,6 +270,7 @@ def _last_error(functions: Api, handle: int | None) -> str:
 
 
 def _refused(code: int, call: str, text: str) -> BackendError:
+    """Return the error for a call that the driver refuses."""
     said = f": {text}" if text else ""
     return BackendError(
         f"the GPU's optical-flow engine refuses {call} with {status_name(code)} ({code}){said}", advice=ADVICE
@@ -318,7 +323,7 @@ class Pool:
     def session(self, kind: EngineKind) -> Iterator[FlowSession]:
         """Lease a session of a kind to a ``with`` block; the context of its device must be current."""
         with self._lock:
-            session = next((one for one, known in reversed(self._idle.items()) if known == kind), None)
+            session = next((unused for unused, known in reversed(self._idle.items()) if known == kind), None)
             if session is not None:
                 del self._idle[session]
         session = session or self._make(kind)
@@ -330,16 +335,16 @@ class Pool:
         with self._lock:
             self._idle[session] = kind
             spare = [self._idle.popitem(last=False)[0] for _ in range(len(self._idle) - self._most_idle)]
-        for one in spare:
-            _close(one)
+        for unused in spare:
+            _close(unused)
 
     def clear(self) -> None:
         """Destroy all idle sessions."""
         with self._lock:
             spare = list(self._idle)
             self._idle.clear()
-        for one in spare:
-            _close(one)
+        for unused in spare:
+            _close(unused)
 
     def reset_after_fork(self) -> None:
         """Drop all sessions without destroying them: after a fork they belong to the parent process."""

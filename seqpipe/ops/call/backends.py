@@ -36,7 +36,7 @@ __all__ = [
 _TABLE_PAYS: Final = 4096  # from so many values, a table of 256 results is faster than computing each result
 _THREADS_PAY: Final = 1 << 20  # from so many values, threads are faster
 # frames with more values are processed one by one, so that temporaries stay in the cache
-_CACHED: Final = 1 << 16
+_MAX_CACHED_VALUES: Final = 1 << 16
 # comparing dtypes is faster than asking for their names
 _FLOAT64: Final = frozenset(map(np.dtype, FLOAT64_DTYPES))
 
@@ -169,7 +169,13 @@ def run_form(
     op: Declaration, form: BackendForm, x: Array, out: Array, p: SimpleNamespace, *, fast: bool
 ) -> None:
     """Write the results of images with the same parameters, or of a sequence whose frames move."""
-    if fast and op.traits.keeps_frames and len(x) > 1 and x[0].size > _CACHED and not op.prefers_batch(x, p):
+    if (
+        fast
+        and op.traits.keeps_frames
+        and len(x) > 1
+        and x[0].size > _MAX_CACHED_VALUES
+        and not op.prefers_batch(x, p)
+    ):
 
         def compute(frame: int) -> None:
             run_form(op, form, x[frame : frame + 1], out[frame : frame + 1], p, fast=fast)

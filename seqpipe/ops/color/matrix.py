@@ -10,8 +10,8 @@ from ..core.traits import Body
 
 __all__ = ["ColorMatrix"]
 
-_SMALL: Final = 4096  # up to so many values, the overhead of NumPy calls dominates
-_PIXELS: Final = 1 << 16  # of a block on the CPU, whose planes fit the cache
+_MAX_WHOLE_VALUES: Final = 4096  # up to so many values, the overhead of NumPy calls dominates
+_BLOCK_PIXELS: Final = 1 << 16  # of a block on the CPU, whose planes fit the cache
 
 
 class ColorMatrix(Op, register=False):
@@ -41,18 +41,18 @@ class ColorMatrix(Op, register=False):
     def cpu(self, x: Array, p: Any) -> Array:
         """Compute all channels at once for few values, else block by block."""
         count = x.shape[-1]
-        if x.size < _SMALL and count == self.result_channels(count) == 3 and p.matrix.all():
+        if x.size < _MAX_WHOLE_VALUES and count == self.result_channels(count) == 3 and p.matrix.all():
             columns = p.matrix.reshape(3, 3).T
             mixed = p.offset + x[..., :1] * columns[0]
             mixed += x[..., 1:2] * columns[1]
             mixed += x[..., 2:] * columns[2]
             return mixed
         pixels = x.reshape(-1, count)
-        if len(pixels) <= _PIXELS:
+        if len(pixels) <= _BLOCK_PIXELS:
             return self.reference(x, p)
         mixed = namespace(x).empty((len(pixels), self.result_channels(count)), x.dtype)
-        for start in range(0, len(pixels), _PIXELS):
-            block = slice(start, start + _PIXELS)
+        for start in range(0, len(pixels), _BLOCK_PIXELS):
+            block = slice(start, start + _BLOCK_PIXELS)
             mixed[block] = self.reference(pixels[block], p)
         return mixed.reshape(*x.shape[:-1], -1)
 

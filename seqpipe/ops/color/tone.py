@@ -16,7 +16,7 @@ from ..core.traits import Body
 
 __all__ = ["AutoContrast", "Equalize", "Gamma", "Invert", "Posterize", "Solarize"]
 
-_TABLE: Final = 256  # entries of a table for uint8
+_TABLE_ENTRIES: Final = 256  # entries of a table for uint8
 _MERGED: Final = 4  # most channels for which OpenCV supports separate tables
 _PLANES: Final = 128  # most channels that OpenCV supports
 
@@ -51,7 +51,7 @@ class AutoContrast(Ranged):
 
     def cpu(self, x: Array, p: Any) -> Array:
         """Use a table for each uint8 plane with more pixels than a table has entries."""
-        if x.dtype.kind != "f" and x.shape[1] * x.shape[2] <= _TABLE:
+        if x.dtype.kind != "f" and x.shape[1] * x.shape[2] <= _TABLE_ENTRIES:
             return self._of_few(x, p)
         if x.dtype != np.uint8 or x.shape[-1] > _MERGED:
             return self.reference(x.astype(np.float32), p)

@@ -52,7 +52,7 @@ MATRIX: Final = -2
 KEY: Final = "seqpipe"
 """Key of a declaration in the metadata of a dataclass field."""
 _TYPES: Final = {float: np.float32, int: np.int32, bool: np.int32}
-_MOST: Final = {float: float(np.finfo(np.float32).max), int: 2**31 - 1}
+_GREATEST: Final = {float: float(np.finfo(np.float32).max), int: 2**31 - 1}
 """Greatest magnitude that a field of a block holds."""
 
 
@@ -175,7 +175,7 @@ class Parameter:
         values = value.draw(rng, shape, whole=self.param.kind is not float)
         lo, hi = self.param.lo, self.param.hi
         if (lo is None or hi is None) and value.support() is None:
-            most = _MOST.get(self.param.kind, 1)
+            most = _GREATEST.get(self.param.kind, 1)
             lo, hi = (-most if lo is None else lo), (most if hi is None else hi)
         if lo is None and hi is None:
             return values
@@ -269,7 +269,7 @@ class Parameter:
             raise self._error(value, self.allowed)
         if self.param.kind is bool and isinstance(value, (int, float)) and value in (0, 1):
             value = bool(value)  # DALI's flags are numbers
-        most = _MOST.get(self.param.kind) if self.drawn else None
+        most = _GREATEST.get(self.param.kind) if self.drawn else None
         # an integer beyond the range of float is compared here, since check() would not name the limit
         large = most is not None and isinstance(value, int) and self.param.kind is float and abs(value) > most
         checked = None if large else (self.one if one else self.param).check(value)

@@ -359,10 +359,15 @@ def check_sides(op: Geometry, height: int, width: int) -> None:
         )
 
 
-_OWN: Final = 16  # most channels with fill values of their own
+_MAX_FILL_CHANNELS: Final = 16  # most channels with fill values of their own
 MAX_OFFSET: Final = 1 << 30  # greatest distance of a window from the images
 _ROW: Final = np.dtype(
-    [("top", np.int32), ("left", np.int32), ("border", np.int32), ("fill", np.int32, (2 * _OWN,))]
+    [
+        ("top", np.int32),
+        ("left", np.int32),
+        ("border", np.int32),
+        ("fill", np.int32, (2 * _MAX_FILL_CHANNELS,)),
+    ]
 )
 
 
@@ -462,10 +467,10 @@ class Canvas(Geometry, register=False):
     def _fill_values(self, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return the fill value of each channel in a dtype, or one for all."""
         fill_value = self.fill_value
-        if len(fill_value) > _OWN:
+        if len(fill_value) > _MAX_FILL_CHANNELS:
             raise self.refusal(
                 f"fill_value has {len(fill_value)} values for {channels} channels",
-                allowed=f"one, or one for each of up to {_OWN} channels",
+                allowed=f"one, or one for each of up to {_MAX_FILL_CHANNELS} channels",
             )
         cached: dict[np.dtype[Any], npt.NDArray[Any]] = self.__dict__.setdefault("_fill_cache", {})
         values = cached.get(dtype)
@@ -477,8 +482,10 @@ class Canvas(Geometry, register=False):
 
 def _bits_of(fill: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     """Return the bits of the fill value of each channel, 64 for each, padded with zeros."""
-    bits = np.zeros((_OWN, 8), np.uint8)
-    bits[:, : fill.itemsize] = np.resize(fill, _OWN).view(np.uint8).reshape(_OWN, -1)
+    bits = np.zeros((_MAX_FILL_CHANNELS, 8), np.uint8)
+    bits[:, : fill.itemsize] = (
+        np.resize(fill, _MAX_FILL_CHANNELS).view(np.uint8).reshape(_MAX_FILL_CHANNELS, -1)
+    )
     return bits.reshape(-1).view(np.int32)
 
 

@@ -20,7 +20,7 @@ from .mapping import Mapping, Windowed, scaling
 
 __all__ = ["Crop", "Flip", "Pad", "Paste", "Slice"]
 
-_SMALL: Final = 2048  # up to so many values, NumPy flips faster than OpenCV
+_MAX_NUMPY_VALUES: Final = 2048  # up to so many values, NumPy flips faster than OpenCV
 _CHANNELS: Final = 128  # most channels of OpenCV: 128 since version 5, 512 before
 
 
@@ -78,7 +78,7 @@ class Flip(Geometry):
     def cpu(self, x: Array, p: Any) -> Array:
         """Reverse columns by OpenCV, with the bytes of a pixel as channels."""
         pixel = x.shape[-1] * x.itemsize
-        if not p.horizontal or x.size < _SMALL or not x.flags.c_contiguous or pixel > _CHANNELS:
+        if not p.horizontal or x.size < _MAX_NUMPY_VALUES or not x.flags.c_contiguous or pixel > _CHANNELS:
             return self.reference(x, p)
         import cv2
 

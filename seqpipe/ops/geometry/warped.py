@@ -28,7 +28,7 @@ from .mapping import Mapping, OutputSize
 
 __all__ = ["Warped", "voted"]
 
-_SMALL: Final = 1 << 12  # up to so many pixels, coordinates are cached for several operators
+_MAX_CACHED_PIXELS: Final = 1 << 12  # up to so many pixels, coordinates are cached for several operators
 _SHIFTS: Final = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0]  # other elements of a matrix that only shifts
 _SIDE: Final = 32766  # greatest side that OpenCV supports
 _CHANNELS: Final = 4  # most channels that OpenCV supports
@@ -147,7 +147,7 @@ def _shifted(
 
 def _coordinates_of(mapping: Mapping) -> tuple[Any, Any]:
     matrix, height, width = mapping.matrix.astype(np.float32).tobytes(), mapping.height, mapping.width
-    return (_few if height * width <= _SMALL else _many)(matrix, height, width)
+    return (_few if height * width <= _MAX_CACHED_PIXELS else _many)(matrix, height, width)
 
 
 @lru_cache(maxsize=2)  # frames of a sequence are consecutive

@@ -13,7 +13,7 @@ from ...array import FloatArray
 
 __all__ = ["BoxWindows", "centered", "overlaps"]
 
-_AT_ONCE = 64
+_WINDOWS_AT_ONCE = 64
 _SLACK = 1e-6  # relative: tolerance for rounding of ratios
 
 
@@ -56,8 +56,10 @@ class BoxWindows:
             threshold = self.thresholds[rng.integers(len(self.thresholds))]
             if threshold is None:
                 return np.repeat([0.0, 1.0], axes)
-            for begin in range(0, min(self.attempts, left), _AT_ONCE):
-                windows = self._candidates(min(_AT_ONCE, self.attempts - begin, left - begin), axes, rng)
+            for begin in range(0, min(self.attempts, left), _WINDOWS_AT_ONCE):
+                windows = self._candidates(
+                    min(_WINDOWS_AT_ONCE, self.attempts - begin, left - begin), axes, rng
+                )
                 if not len(boxes) and len(windows):
                     return np.asarray(windows[0])
                 shares = overlaps(boxes, windows, of_both=self.of_both)

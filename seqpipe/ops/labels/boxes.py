@@ -25,10 +25,10 @@ from .box_windows import centered, overlaps
 
 __all__ = ["BbFlip", "BboxPaste", "BoxCrop", "CoordTransform", "RandomBboxCrop"]
 
-_WHOLE: Final = np.array([0.0, 0.0, 1.0, 1.0])
-_FROM: Final = np.array([0, 1, 0, 1])  # origin of the window for each side of a box
-_TO: Final = np.array([2, 3, 2, 3])
-_AT_ONCE: Final = 64  # windows that are tested together, of those for one threshold
+_WHOLE_IMAGE: Final = np.array([0.0, 0.0, 1.0, 1.0])
+_ORIGIN_COLUMNS: Final = np.array([0, 1, 0, 1])  # origin of the window for each side of a box
+_END_COLUMNS: Final = np.array([2, 3, 2, 3])
+_WINDOWS_AT_ONCE: Final = 64  # windows that are tested together, of those for one threshold
 X = TypeVar("X")
 _SAMPLE: Final = Spec(1, 1, 1, 4, "float64")  # boxes have no image, so each sample counts as one pixel
 _TYPES: Final = ("f4", "f8")  # dtype.str without the byte order
@@ -281,7 +281,7 @@ class RandomBboxCrop(_OnBoxes):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Return boxes relative to the window ``p.window``, clipped to it."""
-        begin, size = p.window[_FROM], p.window[_TO] - p.window[_FROM]
+        begin, size = p.window[_ORIGIN_COLUMNS], p.window[_END_COLUMNS] - p.window[_ORIGIN_COLUMNS]
         result: Array = np.minimum(np.maximum((x - begin) / size, 0), 1)
         return result
 
@@ -309,13 +309,13 @@ class RandomBboxCrop(_OnBoxes):
         for begin in range(0, self.total_num_attempts, self.num_attempts):
             threshold = choices[rng.integers(len(choices))]
             if threshold is None:
-                return _WHOLE
+                return _WHOLE_IMAGE
             left = min(self.num_attempts, self.total_num_attempts - begin)
-            for count in (*[_AT_ONCE] * (left // _AT_ONCE), left % _AT_ONCE):
+            for count in (*[_WINDOWS_AT_ONCE] * (left // _WINDOWS_AT_ONCE), left % _WINDOWS_AT_ONCE):
                 result = self._windows.first(rng.random((count, 4)), boxes, threshold) if count else None
                 if result is not None:
                     return result
-        return _WHOLE
+        return _WHOLE_IMAGE
 
     @cached_property
     def _windows(self) -> _BboxWindows:

@@ -24,7 +24,7 @@ _ROW: Final = np.dtype(
 )
 _SOURCE: Final = OpSource(SKELETONS, "one_hot.cuh", row_text(_ROW))
 _MOST_VALUES: Final = 2**31 - 16  # values that a kernel can count; larger results take several items
-_TOGETHER: Final = 16  # bytes that a thread writes at once, so items start at a multiple
+_BYTES_A_WRITE: Final = 16  # bytes that a thread writes at once, so items start at a multiple
 
 
 def _one_hot(labels: Array, axis: int, classes: int, values: npt.NDArray[Any]) -> Array:
@@ -52,7 +52,7 @@ def _one_hot_by_kernel(
     step = (
         len(results)
         if results.size <= _MOST_VALUES
-        else _MOST_VALUES // results.shape[1] // _TOGETHER * _TOGETHER
+        else _MOST_VALUES // results.shape[1] // _BYTES_A_WRITE * _BYTES_A_WRITE
     )
     if not step:
         return False

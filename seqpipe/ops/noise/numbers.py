@@ -106,7 +106,7 @@ SLOTS: Final = 35
 """Slots of a table, and the least count that it does not have: with a mean of 13, greater counts have 3·10⁻⁷."""
 FULL: Final = (1 << 26) - 1
 """Places of a slot, a 26-bit number."""
-_LEAST: Final = np.float32(1e-10)  # probability at which summation stops
+_MIN_PROBABILITY: Final = np.float32(1e-10)  # probability at which summation stops
 _EXP: Final = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0)
 
 
@@ -227,12 +227,12 @@ def _counted(mean: Floats, number: Floats) -> Floats:
     result = np.zeros_like(mean)
     probability = _exp(-mean)
     total = probability.copy()
-    at = np.flatnonzero((total < number) & (probability > _LEAST))
+    at = np.flatnonzero((total < number) & (probability > _MIN_PROBABILITY))
     while at.size:
         result[at] += np.float32(1)
         probability[at] *= mean[at] / result[at]
         total[at] += probability[at]
-        at = at[(total[at] < number[at]) & (probability[at] > _LEAST)]
+        at = at[(total[at] < number[at]) & (probability[at] > _MIN_PROBABILITY)]
     return result
 
 

@@ -17,15 +17,15 @@ from ..geometry.mapping import Mapping, Windowed, mirrored
 
 __all__ = ["CropMirrorNormalize"]
 
-_OWN: Final = 4  # most channels with means of their own
+_MAX_OWN_MEANS: Final = 4  # most channels with means of their own
 _ROW: Final = np.dtype(
     [
         ("acts", np.int32),
         ("left", np.int32),
         ("top", np.int32),
         ("step", np.int32),
-        ("mean", np.float32, _OWN),
-        ("gain", np.float32, _OWN),
+        ("mean", np.float32, _MAX_OWN_MEANS),
+        ("gain", np.float32, _MAX_OWN_MEANS),
         ("shift", np.float32),
     ]
 )
@@ -63,7 +63,7 @@ class CropMirrorNormalize(Windowed, Geometry):
         "const int k = min(channel, 3);  // with more than four channels, all have the same\n"
         "value = (value - row.mean[k]) * row.gain[k] + row.shift;",
     )
-    derived = (("means", _OWN), ("gains", _OWN))
+    derived = (("means", _MAX_OWN_MEANS), ("gains", _MAX_OWN_MEANS))
     derived_from = ()
     examples = (
         {
@@ -121,12 +121,14 @@ class CropMirrorNormalize(Windowed, Geometry):
         """
         for name in ("mean", "std"):
             count = len(getattr(self, name))
-            if count not in (1, spec.channels) or count > _OWN:
-                own = f", or {spec.channels}" if 1 < spec.channels <= _OWN else ""
+            if count not in (1, spec.channels) or count > _MAX_OWN_MEANS:
+                own = f", or {spec.channels}" if 1 < spec.channels <= _MAX_OWN_MEANS else ""
                 raise self.refusal(
                     f"{name} has {count} values, for pixels of {spec.channels}", allowed=f"1{own}"
                 )
-        means, stds = (np.resize(np.asarray(values, np.float32), _OWN) for values in (self.mean, self.std))
+        means, stds = (
+            np.resize(np.asarray(values, np.float32), _MAX_OWN_MEANS) for values in (self.mean, self.std)
+        )
         return {"means": means, "gains": np.float32(self.scale) / stds}
 
     def mapping(self, p: Any, height: int, width: int) -> Mapping:
@@ -153,7 +155,7 @@ class CropMirrorNormalize(Windowed, Geometry):
 
         part = self._window(x, p)
         channels = part.shape[3]
-        if part.dtype != np.uint8 or channels > _OWN:
+        if part.dtype != np.uint8 or channels > _MAX_OWN_MEANS:
             return self._normalized((part[:, :, ::-1] if p.mirror else part).astype(np.float32), p)
         levels = np.arange(256, dtype=np.float32).reshape(256, 1, 1).repeat(channels, 2)
         table = self._normalized(levels, p)
@@ -175,5 +177,5 @@ class CropMirrorNormalize(Windowed, Geometry):
 
     def _normalized(self, x: Array, p: Any) -> Array:
         """Return the formula of values whose last axis is the channels."""
-        own = slice(0, x.shape[-1] if x.shape[-1] <= _OWN else 1)
+        own = slice(0, x.shape[-1] if x.shape[-1] <= _MAX_OWN_MEANS else 1)
         return (x - p.means[own]) * p.gains[own] + np.float32(self.shift)

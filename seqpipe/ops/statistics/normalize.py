@@ -28,7 +28,7 @@ __all__ = ["Normalize"]
 _CHANNELS: Final = 16  # most channels with statistics of their own
 _SAMPLE: Final = "FHWC"
 _warned: set[str] = set()
-_SMALL: Final = 1 << 13  # up to so many values, reshaping takes longer than it saves
+_MAX_UNSHAPED_VALUES: Final = 1 << 13  # up to so many values, reshaping takes longer than it saves
 
 
 class Normalize(Op):
@@ -311,7 +311,7 @@ class _ByStatistics(Normalize, register=False, function_name="normalize"):
 
 def _formula(x: Array, means: Array, factors: Array, shift: Any) -> Array:
     """Compute ``(x - means) * factors + shift``; all are ``(F, H, W, C)``, or have 1 in place of each."""
-    if isinstance(x, np.ndarray) and x.flags.c_contiguous and x.size > _SMALL:
+    if isinstance(x, np.ndarray) and x.flags.c_contiguous and x.size > _MAX_UNSHAPED_VALUES:
         # whole rows at a time, because NumPy is slow with a short last axis
         shape, (width, channels) = x.shape, x.shape[2:]
         x, means, factors = (

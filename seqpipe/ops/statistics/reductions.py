@@ -46,10 +46,10 @@ _TINY: Final = float(np.finfo(np.float64).tiny)
 _LONG_ROW_VALUES: Final = 2048  # from so many values, rows are processed one by one within the cache
 _ROW: Final = np.dtype([("from_mean", np.int32), ("ddof", np.int32)])
 _SOURCE: Final = OpSource(SKELETONS, "moments.cuh", row_text(_ROW))
-_PART: Final = 1 << 13  # values that justify a block
+_BLOCK_VALUES: Final = 1 << 13  # values that justify a block
 _MAX_EXACT_BLOCK: Final = 1 << 16  # most values of a block whose sum is exact
-_BLOCKS: Final = 1024  # blocks that occupy any GPU
-_LEAST, _MOST = 1 << 10, 1 << 30  # values of a row
+_FULL_GPU_BLOCKS: Final = 1024  # blocks that occupy any GPU
+_MIN_ROW_VALUES, _MAX_ROW_VALUES = 1 << 10, 1 << 30  # values of a row
 
 
 def rows_of(x: Array, axes: tuple[int, ...]) -> Array:
@@ -117,10 +117,12 @@ def mean_square_by_kernel(
         return None
     kind = "uint8" if x.dtype == np.bool_ else x.dtype.name
     length = math.prod([x.shape[axis] for axis in axes])
-    if kind not in TYPES or not _LEAST <= length <= _MOST or ddof > _MOST:
+    if kind not in TYPES or not _MIN_ROW_VALUES <= length <= _MAX_ROW_VALUES or ddof > _MAX_ROW_VALUES:
         return None
     rows = rows_of(x, axes).view(kind).reshape(-1, 1, 1, length, 1)
-    blocks = max(-(-length // _MAX_EXACT_BLOCK), min(-(-length // _PART), _BLOCKS // len(rows)))
+    blocks = max(
+        -(-length // _MAX_EXACT_BLOCK), min(-(-length // _BLOCK_VALUES), _FULL_GPU_BLOCKS // len(rows))
+    )
     sums = library.empty((len(rows), 1, 1, blocks, 2), np.float64)
     block = Block(np.array([(from_mean, ddof)], _ROW), (0,) * len(rows), 0)
     defines = {"IN": TYPES[kind], "OUT": TYPES[kind], "CHANNELS": 1}

@@ -20,7 +20,7 @@ from ..core.traits import Body
 
 __all__ = ["Frames", "Order"]
 
-_ANY_LENGTH: Final = 60  # number of frames of a test of the order
+_PROBED_FRAMES: Final = 60  # number of frames of a test of the order
 _SHIFT: Final = np.dtype([("shift", np.int32)])
 
 
@@ -83,10 +83,10 @@ class Order(Frames, register=False):
     def _keeps_order(self) -> bool:
         """Return whether constant parameters keep every frame in place."""
         try:
-            order = np.asarray(self.order(values_of_all(self.template), _ANY_LENGTH))
+            order = np.asarray(self.order(values_of_all(self.template), _PROBED_FRAMES))
         except ParameterError:  # not valid for this number of frames
             return False
-        return bool((order.size == _ANY_LENGTH) and (order == np.arange(_ANY_LENGTH)).all())
+        return bool((order.size == _PROBED_FRAMES) and (order == np.arange(_PROBED_FRAMES)).all())
 
     def frame_order(self, rows: npt.NDArray[Any], spec: Spec) -> IntArray:
         """See :meth:`Declaration.frame_order`."""

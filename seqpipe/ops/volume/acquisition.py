@@ -68,10 +68,13 @@ class GaussianBlur3d(Intensity):
                     advice="Pass it as Sequence(array, 'DHWC', affine=…), or unit='voxel'",
                 )
             sigma = sigma / p.spacing
-        return [(axis, _gaussian(one)) for axis, one in enumerate(sigma.tolist()) if one > 0]
+        return [
+            (axis, _gaussian(deviation)) for axis, deviation in enumerate(sigma.tolist()) if deviation > 0
+        ]
 
 
 def _gaussian(sigma: float) -> npt.NDArray[np.float32]:
+    """Return the weights of a Gaussian filter, which sum to 1."""
     radius = int(_REACH * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
     normalized: npt.NDArray[np.float32] = (weights / weights.sum()).astype(np.float32)
@@ -87,8 +90,8 @@ def _blurred(x: Array, axis: int, weights: npt.NDArray[np.float32]) -> Array:
         # along slices, each slice becomes one row of a 2-D image
         pictures = x.reshape(1, x.shape[0], -1) if axis == 0 else x
         result = np.empty_like(pictures, order="C")
-        one = np.ones(1, np.float32)
-        along, across = (weights, one) if axis == 2 else (one, weights)
+        unchanged = np.ones(1, np.float32)
+        along, across = (weights, unchanged) if axis == 2 else (unchanged, weights)
         for picture, into in zip(pictures, result, strict=True):
             line = np.ascontiguousarray(picture)
             cv2.sepFilter2D(line, cv2.CV_32F, along, across, into, borderType=cv2.BORDER_REFLECT)
@@ -256,7 +259,7 @@ class LowResolution(Intensity):
 
     def _sizes(self, p: Any) -> tuple[int, int, int]:
         """Return the numbers of slices, rows and columns that are kept."""
-        first, *others = (float(one) for one in p.factor)
+        first, *others = (float(factor) for factor in p.factor)
         factors = (1.0 if self.in_plane else first, *([first] * 2 if self.isotropic else others))
         d, h, w = (max(1, round(n * factor)) for n, factor in zip(p.extent, factors, strict=True))
         return d, h, w

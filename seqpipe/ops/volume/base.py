@@ -91,6 +91,7 @@ class Volumetric(Applied, register=False):
 
     @classmethod
     def _size_of(cls, name: str) -> int:
+        """Return the number of values of a parameter."""
         (size,) = (q.size for q in cls.parameters if q.name == name)
         return size
 
@@ -370,10 +371,12 @@ def moments(x: Array, where: Array | None = None) -> tuple[float, float]:
 
 
 def _finite(x: Array) -> Array:
+    """Return the values that are finite."""
     return x[namespace(x).isfinite(x)]
 
 
 def _plain(value: Any, size: int) -> Any:
+    """Return a value as float32: a number, or an array if the parameter has several."""
     return np.asarray(value, np.float32) if size else np.float32(value)
 
 

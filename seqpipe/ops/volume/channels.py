@@ -289,6 +289,7 @@ def run_channels(tasks: Seq[ChannelTask], device: KernelDevice, xp: Any) -> None
 
 
 def _run(left: Seq[ChannelTask], device: KernelDevice, xp: Any, statistics_memory: _StatisticsMemory) -> None:
+    """Run the tasks of channels on one device."""
     while left:
         launches: dict[tuple[str, int], _Launch] = {}
         for task in left:

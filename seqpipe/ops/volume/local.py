@@ -50,6 +50,7 @@ def _along(center: FloatArray, size: Seq[int], reach: float) -> list[FloatArray]
 
 
 def _table(along: list[FloatArray]) -> npt.NDArray[np.float32]:
+    """Return the values along each axis as one table."""
     return np.concatenate(along).astype(np.float32)
 
 

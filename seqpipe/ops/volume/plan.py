@@ -346,6 +346,7 @@ class Plan:
             self.steps.append(Change(op, p, self.grid.spacing_mm))
 
     def _add_move(self, op: Any, p: Any) -> None:
+        """Add a geometric operator to the plan."""
         before = op.smoothing(p, self.grid) if op.smooths and self._state.images else None
         if before is not None:
             blur, sigma = before

@@ -66,6 +66,7 @@ def count_nonfinite(state: SampleState) -> None:
 
 
 def _count_later(name: str, values: Array) -> None:
+    """Count the values on a GPU that are not finite; the count is looked at once it is there."""
     xp = namespace(values)
     count = values.size - xp.count_nonzero(xp.isfinite(values))
     memory = xp.cuda.alloc_pinned_memory(count.nbytes)
@@ -84,6 +85,7 @@ def warn_of_counts() -> None:
 
 
 def _warn(name: str, count: int) -> None:
+    """Warn of values that are not finite."""
     if count:
         warn_caller(
             f"{count} voxels of {name!r} are NaN or infinite: they are kept, and left out of statistics"
@@ -232,6 +234,7 @@ def plain(value: Any, done: Any) -> Any:
 
 
 def _stacked(op: Declaration, results: list[Array]) -> Array:
+    """Stack results of one shape."""
     if len({array.shape for array in results}) > 1:
         shapes = ", ".join(str(array.shape) for array in results[:4])
         raise ResultSizesError(
@@ -334,6 +337,7 @@ def _run_plans(
 
 
 def _result(value: Any, part: Part) -> Any:
+    """Return a result as what was given."""
     return part if isinstance(value, Part) else part.data
 
 
@@ -396,6 +400,7 @@ def _move(samples: Seq[_Sample], device: KernelDevice, memory: BatchMemory | Non
 
 
 def _set(sample: _Sample, name: str, values: Array) -> None:
+    """Set the values of a part of a sample."""
     parts = sample.state.parts
     item = parts[name]
     moved = PartState(item.part, values, item.layout, item.affine)

@@ -163,6 +163,7 @@ def _view(array: Array, layout: str) -> Array:
 
 
 def _of_layout(values: Array, layout: str, frames: int) -> Array:
+    """Return values ``DHWC`` in a layout; ``frames`` volumes of a series are in C."""
     if layout == "DHW":
         return values.squeeze(3)
     if layout == "FDHWC":
@@ -214,6 +215,7 @@ def _scaled(part: Part) -> Part:
 
 
 def _voxels(op: str, name: str, part: Part, layout: str | None) -> PartState:
+    """Return the voxels of a part and their layout."""
     data = part.data
     array = data.data if isinstance(data, Sequence) else _native_array(op, data)
     letters = data.layout if isinstance(data, Sequence) else layout
@@ -236,6 +238,7 @@ def _voxels(op: str, name: str, part: Part, layout: str | None) -> PartState:
 
 
 def _native_array(op: str, data: Any) -> Array:
+    """Return the array of a part."""
     try:
         return as_native(data)
     except ParameterError as error:
@@ -244,6 +247,7 @@ def _native_array(op: str, data: Any) -> Array:
 
 
 def _whole_numbers(op: str, name: str, labels: Array) -> Array:
+    """Return labels as integers, or refuse them."""
     if labels.dtype.kind != "f":
         return labels
     whole = labels.astype(np.int32)
@@ -259,6 +263,7 @@ def _whole_numbers(op: str, name: str, labels: Array) -> Array:
 
 
 def _coordinates(op: str, name: str, part: Part, grid: VoxelGrid) -> PartState:
+    """Return the coordinates of a part in voxels."""
     values = to_numpy(part.array).astype(np.float64)
     columns = 3 if isinstance(part, Points) else 6
     if values.shape[-1] != columns:

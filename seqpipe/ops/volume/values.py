@@ -249,6 +249,7 @@ class DistanceMap(Intensity):
 
 
 def _without_labels(op: Intensity, what: str) -> ParameterError:
+    """Return the error for an operator whose sample has no labels."""
     return ParameterError(
         f"{what}, and the sample has no labels",
         source=op.name,

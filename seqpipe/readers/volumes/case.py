@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...array import FloatArray, overlap, to_cupy
+from ...core.limits import main_memory_bytes
 from ...errors import SourceError, UnreadableSourceError
 from ...sequence import Sequence
 from ...volume.disk import DiskCache
@@ -142,6 +143,8 @@ def load_case(
     notes: list[tuple[str, str]] = []
     sizes: list[int] = []
     with _readers(case, rules) as readers:
+        if box is None:
+            _check_memory(case, readers)
         for name, reader in readers.items():
             if reader.grid is not None:
                 grids[name] = reader.grid
@@ -165,6 +168,18 @@ def load_case(
     if prepare.crop_above is not None:
         loaded = replace(loaded, region=_region(loaded, first, prepare.crop_above, rules.take.patch))
     return _with_index(loaded, rules)
+
+
+def _check_memory(case: Case, readers: Mapping[str, VolumeReader]) -> None:
+    """Refuse a case whose voxels, as they are stored, are more than the main memory holds."""
+    needed, most = sum(reader.on_own_grid().info.nbytes for reader in readers.values()), main_memory_bytes()
+    if needed > most:
+        raise UnreadableSourceError(
+            f"the case takes {needed / 2**30:.3g} GiB",
+            source=case.key,
+            allowed=f"up to the main memory of {most / 2**30:.3g} GiB",
+            advice="Cut it into smaller files, or write it at a coarser spacing: seqpipe resample IN OUT --spacing MM",
+        )
 
 
 def _with_index(case: LoadedCase, rules: VolumeRules) -> LoadedCase:
@@ -198,6 +213,7 @@ def _single(part: Sequence, what: str) -> Sequence:
 
 
 def _grid_of(part: Sequence) -> tuple[int, int, int]:
+    """Return slices, rows and columns of a part."""
     depth, height, width = part.shape[-4:-1]
     return depth, height, width
 
@@ -381,6 +397,7 @@ def _readers(case: Case, rules: VolumeRules) -> Iterator[dict[str, VolumeReader]
 
 
 def _resampled(name: str, reader: VolumeReader, rules: VolumeRules, **grid: Any) -> VolumeReader:
+    """Return a reader on another grid, by the rules of images or of labels."""
     is_label = name in rules.labels
     return reader.resample(
         interp="vote" if is_label else rules.prepare.interp,
@@ -391,6 +408,7 @@ def _resampled(name: str, reader: VolumeReader, rules: VolumeRules, **grid: Any)
 
 
 def _different_grids(case: Case, first: str, other: str, one: VolumeInfo, two: VolumeInfo) -> SourceError:
+    """Return the error for two parts on different grids."""
     return UnreadableSourceError(
         f"{first} and {other} are on different grids: {one.where()}; {two.where()}",
         source=str(case.parts[other]),
@@ -440,6 +458,7 @@ def _rounding_note(part: Sequence, data: AnyArray, rounded: AnyArray) -> str:
 
 
 def _cast(data: Any, dtype: str) -> Any:
+    """Return values in a dtype; integers are rounded and saturate."""
     kind = np.dtype(dtype)
     if kind.kind == "i" and data.dtype != kind:
         limits = np.iinfo(kind)

@@ -210,6 +210,7 @@ class CaseCache:
         return loaded
 
     def _load(self, case: Case, box: Box | None = None) -> LoadedCase | SeqpipeError:
+        """Read a case; its error is returned."""
         try:
             loaded = load_case(case, self._selection.rules, self._disk, box)
         except ParameterError as error:  # the arguments were checked before: it is about this file
@@ -236,6 +237,7 @@ class CaseCache:
             self._entries.clear()
 
     def _evict(self) -> None:
+        """Drop cases until the cache is within its limits."""
         if len(self._entries) <= self._min_volumes:
             return
         total = sum(entry.nbytes for entry in self._entries.values())
@@ -338,6 +340,7 @@ class VolumeFetcher:
         return self._begun(tuple(self.selection.sample(index, epoch) for index in indices.tolist()), crop)
 
     def _begun(self, samples: tuple[PatchSample, ...], crop: CropOfPatches | None) -> _PendingCuts:
+        """Begin to cut samples on the threads."""
         workers = self.engine.get()
         if crop is None or not self.cache.reads_boxes:
             # volumes are loaded first, one per task: otherwise all threads would wait for the first volume's patches
@@ -361,12 +364,14 @@ class VolumeFetcher:
         return outcomes
 
     def _preload(self, volume: int) -> None:
+        """Read a volume before its patches are asked for."""
         try:
             self.cache.get(volume)
         except SeqpipeError:
             return  # cached, and returned by _cut
 
     def _cut(self, sample: PatchSample, crop: CropOfPatches | None) -> dict[str, Sequence] | SeqpipeError:
+        """Return the parts of a sample, or its error."""
         selection = self.selection
         try:
             if crop is not None and self.cache.reads_boxes:
@@ -411,6 +416,7 @@ class VolumeFetcher:
         }
 
     def _on_device(self, parts: dict[str, Sequence]) -> dict[str, Sequence]:
+        """Return parts whose data is on the device."""
         if self.device.kind == "cpu":
             return parts
         number = self.device.number

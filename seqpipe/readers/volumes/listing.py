@@ -179,6 +179,7 @@ def cases(
 
 
 def _kind_of(source: Any) -> dict[str, Any]:
+    """Return the argument of :func:`cases` that a source stands for."""
     if isinstance(source, Mapping):
         return {"files": [source]}
     if isinstance(source, (str, os.PathLike)):
@@ -205,6 +206,7 @@ def in_fold(subject: str, fold: tuple[int, int]) -> bool:
 def _of_files(
     files: Iterable[Any], labels: Iterable[Any] | None, subjects: Iterable[str] | None
 ) -> list[Case]:
+    """Return the cases of a list of files."""
     allowed = "a list of paths and URLs, or of mappings of names to these"
     items = [files] if isinstance(files, Mapping) else check_list("files", files, allowed)
     if not items:
@@ -275,11 +277,13 @@ def _of_folder(root: str) -> list[Case]:
 
 
 def _volumes(folder: Path) -> dict[str, str]:
+    """Return the volumes of a folder by their names without extensions."""
     names = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     return {_stem(path.name): str(path) for path in names if path.name.lower().endswith(_ENDINGS)}
 
 
 def _stem(name: str) -> str:
+    """Return a file's name without the extension of its format."""
     ending = max((e for e in _ENDINGS if name.lower().endswith(e)), key=len, default="")
     return name[: len(name) - len(ending)]
 
@@ -315,6 +319,7 @@ def _of_manifest(path: str) -> list[Case]:
 
 
 def _of_json_lines(path: str) -> Iterator[Case]:
+    """Yield the cases of a JSONL manifest."""
     lines = [(n, line) for n, line in enumerate(text_of(path, Path(path)).splitlines(), 1) if line.strip()]
     if not lines:
         raise ManifestError("the manifest lists no volume", source=path, allowed="an object a line")
@@ -357,10 +362,12 @@ def _rows_of(path: str) -> list[tuple[int, list[str]]]:
 
 
 def _relative_to(manifest: str, name: str) -> str:
+    """Return a path of a manifest, relative to the manifest's folder."""
     return name if "://" in name else str(Path(manifest).parent / name)
 
 
 def _name(file: Any) -> Any:
+    """Return a file as text, or as what stands for several files."""
     if isinstance(file, (Mapping, LabelFiles)):
         return file if isinstance(file, LabelFiles) else LabelFiles({**file})
     name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else file

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ...core.brief import Brief
-from ...core.keywords import refuses_unknown_fields
+from ...core.keywords import Brief, refuses_unknown_fields
 from ...core.padding import PAD_MODES, PadMode
 from ...core.param import Param, check_fields, choice
 from ...errors import ParameterError

@@ -102,6 +102,8 @@ def read_sequence(bits: BitReader) -> SequenceHeader:
 
 
 class _Timing(NamedTuple):
+    """Sizes of the fields of the decoder model, in bits; zeros without one."""
+
     modeled: bool = False
     delay_bits: int = 0
     removal_bits: int = 0
@@ -109,6 +111,7 @@ class _Timing(NamedTuple):
 
 
 def _read_timing(bits: BitReader) -> _Timing:
+    """Read timing_info and decoder_model_info."""
     if not bits.flag():  # timing_info_present_flag
         return _Timing()
     bits.skip(64)  # num_units_in_display_tick, time_scale
@@ -124,6 +127,7 @@ def _read_timing(bits: BitReader) -> _Timing:
 
 
 def _read_points(bits: BitReader, timing: _Timing) -> tuple[OperatingPoint, ...]:
+    """Read the operating points of a sequence header."""
     displayed = bits.flag()  # initial_display_delay_present_flag
     points: list[OperatingPoint] = []
     for _ in range(bits.u(5) + 1):
@@ -140,12 +144,15 @@ def _read_points(bits: BitReader, timing: _Timing) -> tuple[OperatingPoint, ...]
 
 
 class _Tools(NamedTuple):
+    """Tools of a sequence that frame headers depend on."""
+
     screen_content: int = SELECT
     integer_mv: int = SELECT
     order_hint_bits: int = 0
 
 
 def _read_tools(bits: BitReader) -> _Tools:
+    """Read the flags of the coding tools."""
     bits.skip(4)  # enable_interintra_compound to enable_dual_filter
     ordered = bits.flag()  # enable_order_hint
     if ordered:
@@ -300,6 +307,7 @@ def av1_sequence(extradata: bytes) -> SequenceHeader | None:
 
 
 def _leb128(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Read a number in groups of seven bits, the least significant first."""
     value = 0
     for shift in range(0, 56, 7):
         if at >= len(data):

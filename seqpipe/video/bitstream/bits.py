@@ -139,6 +139,7 @@ def nal_spans(packet: bytes | memoryview, length_size: int) -> list[tuple[int, i
 
 
 def _start_code_spans(data: bytes) -> list[tuple[int, int]]:
+    """Return begin and end of the units between start codes."""
     spans: list[tuple[int, int]] = []
     code = data.find(_START)
     if code < 0:

@@ -145,6 +145,7 @@ class Mpeg4Classifier:
         return first and self.interlaced
 
     def _vops(self, data: bytes) -> list[_Vop]:
+        """Parse the headers of all VOPs of a packet."""
         vops: list[_Vop] = []
         at = data.find(_VOP)
         while at >= 0:
@@ -154,6 +155,7 @@ class Mpeg4Classifier:
         return vops
 
     def _vop(self, bits: BitReader) -> _Vop:
+        """Parse a VOP's type, and whether it is coded."""
         letter = _VOP_LETTERS[bits.u(2)]
         if self._layer is None:
             return _Vop(letter, True)

@@ -151,6 +151,7 @@ def _h264_chroma_format(bits: BitReader) -> bool:
 
 
 def _skip_h264_scaling_list(bits: BitReader, size: int) -> None:
+    """Skip a scaling list."""
     scale = 8
     for _ in range(size):
         following = (scale + bits.se()) % 256
@@ -160,6 +161,7 @@ def _skip_h264_scaling_list(bits: BitReader, size: int) -> None:
 
 
 def _skip_profile_tier_level(bits: BitReader, sublayers: int) -> None:
+    """Skip profile_tier_level."""
     bits.skip(96)
     present = [(bits.flag(), bits.flag()) for _ in range(sublayers)]
     if sublayers:
@@ -169,6 +171,7 @@ def _skip_profile_tier_level(bits: BitReader, sublayers: int) -> None:
 
 
 def _skip_hevc_scaling_lists(bits: BitReader) -> None:
+    """Skip scaling_list_data."""
     for size in range(4):
         for _ in range(0, 6, 3 if size == 3 else 1):
             if not bits.flag():  # scaling_list_pred_mode_flag

@@ -120,6 +120,7 @@ def _frames(packet: bytes | memoryview) -> list[bytes]:
 
 
 def _header(frame: bytes) -> _Header:
+    """Parse the uncompressed header of a VP9 frame, up to what its kind depends on."""
     bits = BitReader(frame)
     if bits.u(2) != _FRAME_MARKER:
         raise BitstreamError("no frame marker")

@@ -191,6 +191,7 @@ class Upsampler:
         return self._planes
 
     def _with_rows(self, source: Plane, phases: Seq[Phase]) -> Plane:
+        """Add the steps that interpolate rows; returns their result."""
         count, rows, columns = source.shape
         result = self._scratch.array("chroma rows", (count, rows, len(phases), columns), source.dtype)
         lines, targets = source.reshape(-1, columns), result.reshape(-1, len(phases), columns)
@@ -202,24 +203,25 @@ class Upsampler:
         return result.reshape(count, -1, columns)
 
     def _with_columns(self, source: Plane, phases: Seq[Phase], dtype: np.dtype[Any]) -> Plane:
+        """Add the steps that interpolate columns; returns their result."""
         # All rows as one line is fastest; samples interpolated across a row's end are corrected at the edge.
         line = source.reshape(1, -1)
-        parts = []
+        by_phase = []
         for number, phase in enumerate(phases):
-            part = source
+            samples = source
             if phase.part:
-                part = self._scratch.array(f"chroma columns {number}", source.shape, source.dtype)
-                self._steps += _weighing(line, part.reshape(1, -1), 1, phase, 1 / (1 << self._below))
+                samples = self._scratch.array(f"chroma columns {number}", source.shape, source.dtype)
+                self._steps += _weighing(line, samples.reshape(1, -1), 1, phase, 1 / (1 << self._below))
                 edge = 0 if phase.behind else -1
-                self._steps.append(partial(_shift_down, part[..., edge], source[..., edge], self._below))
-            if part.dtype != dtype:
-                wide, part = part, self._scratch.array(f"chroma narrow {number}", source.shape, dtype)
-                self._steps.append(partial(_shift_down, part, wide, 0 if phase.part else self._below))
-            parts.append(part.reshape(1, -1))
-        if len(parts) == 1:
-            return parts[0].reshape(source.shape)
-        result = self._scratch.array("chroma upsampled", (1, line.size, len(parts)), dtype)
-        self._steps.append(partial(cv2.merge, parts, result))
+                self._steps.append(partial(_shift_down, samples[..., edge], source[..., edge], self._below))
+            if samples.dtype != dtype:
+                wide, samples = samples, self._scratch.array(f"chroma narrow {number}", source.shape, dtype)
+                self._steps.append(partial(_shift_down, samples, wide, 0 if phase.part else self._below))
+            by_phase.append(samples.reshape(1, -1))
+        if len(by_phase) == 1:
+            return by_phase[0].reshape(source.shape)
+        result = self._scratch.array("chroma upsampled", (1, line.size, len(by_phase)), dtype)
+        self._steps.append(partial(cv2.merge, by_phase, result))
         return result.reshape(*source.shape[:2], -1)
 
 
@@ -246,19 +248,19 @@ def _shift_down(target: Plane, source: Plane, bits: int) -> None:
 def _shift(plane: Plane, dimension: int, extent: tuple[float, float], scratch: ConversionScratch) -> Plane:
     """Return the samples of an extent (start, length) along a dimension, interpolated if it starts between samples."""
     start, length = extent
-    whole, part = math.floor(start), start - math.floor(start)
+    whole, fraction = math.floor(start), start - math.floor(start)
     count, samples = int(length), plane.shape[dimension]
-    ends = whole + count + (part > 0)
+    ends = whole + count + (fraction > 0)
     before, behind = max(0, -whole), max(0, ends - samples)
     window = plane[_along(dimension, max(0, whole), min(samples, ends))]
     if before or behind:
         top, bottom, left, right = (before, behind, 0, 0) if dimension == 0 else (0, 0, before, behind)
         window = cv2.copyMakeBorder(window, top, bottom, left, right, cv2.BORDER_REPLICATE)
-    if not part:
+    if not fraction:
         return window
     near, far = window[_along(dimension, 0, count)], window[_along(dimension, 1, count + 1)]
     shifted = scratch.array(f"shifted along {dimension}", near.shape, plane.dtype)
-    cv2.addWeighted(near, 1 - part, far, part, 0, shifted)
+    cv2.addWeighted(near, 1 - fraction, far, fraction, 0, shifted)
     return shifted
 
 

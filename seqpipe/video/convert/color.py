@@ -209,6 +209,7 @@ def output_matrix(color: ColorSpec, wanted: Color, form: SurfaceFormat, bits: in
 
 
 def _code_values(color: ColorSpec, form: SurfaceFormat) -> FloatArray:
+    """Return the matrix that keeps a stream's code values."""
     if is_rgb(color, form):
         raise SourceError(
             "the stream is coded as RGB and has no YCbCr code values",

@@ -109,16 +109,16 @@ class Recipe:
             kernel = ColorKernel(matrix, dtype, output, grids, headroom, scratch)
             self._bands.append(((slice(None),), kernel))
             return
-        for rows, part in _bands(placement):
-            grids = _grids(color, part, surface)[:needed]
+        for rows, band_placement in _bands(placement):
+            grids = _grids(color, band_placement, surface)[:needed]
             planes: PlaneTransform
-            if part.window is not None:
-                planes = WindowedPlanes(grids, part.stretches, dtype, headroom)
-            elif part.is_scaled:
-                planes = ScaledPlanes(grids, part, dtype, headroom, scratch)
+            if band_placement.window is not None:
+                planes = WindowedPlanes(grids, band_placement.stretches, dtype, headroom)
+            elif band_placement.is_scaled:
+                planes = ScaledPlanes(grids, band_placement, dtype, headroom, scratch)
             else:
                 planes = UnscaledPlanes(grids, dtype, headroom, scratch)
-            planes = oriented(planes, part, needed, dtype, scratch)
+            planes = oriented(planes, band_placement, needed, dtype, scratch)
             mix = _mixer(matrix, dtype, output, planes, unit, scratch, compiled=compiled)
             band = (slice(None), rows) if output.layout == "FCHW" else (rows,)
             self._bands.append((band, partial(_run, planes, mix)))
@@ -200,11 +200,12 @@ def _bands(placement: Placement) -> Iterator[tuple[slice, Placement]]:
         return
     for top in range(0, height, rows):
         count = min(rows, height - top)
-        part = Placement((x, y + top, width, count), (width, count), placement.flipped, 0)
-        yield slice(top, top + count), part
+        band = Placement((x, y + top, width, count), (width, count), placement.flipped, 0)
+        yield slice(top, top + count), band
 
 
 def _grids(color: ColorSpec, placement: Placement, surface: Surface) -> tuple[ChromaGrid, ...]:
+    """Return the chroma grid of each plane of a surface."""
     x, y, width, height = placement.box
     form = surface.format
     offset_x, offset_y = chroma_offset(color, form)
@@ -249,6 +250,7 @@ class StreamConverter:
         return self._dtype
 
     def _check_out(self, out: Array, *, contiguous: bool) -> None:
+        """Check shape, dtype and contiguity of the output memory."""
         if out.shape != self._shape or out.dtype != self._dtype or not contiguous:
             raise ParameterError(
                 f"out has shape {out.shape} and dtype {out.dtype}",
@@ -278,7 +280,7 @@ class Converter(StreamConverter):
         self._color = resolve(info)
         self._placement = output.placement(info)
         self._recipe: Recipe | None = None
-        code = tone_code(info.transfer, output.transfer)
+        code = 0 if output.transfer == "coded" else tone_code(info.transfer, output.transfer)
         self._tone = ToneMap(code, output) if code else None
         if self._tone is not None:
             self._output = replace(
@@ -362,8 +364,8 @@ ConverterT = TypeVar("ConverterT", bound=StreamConverter)
 
 def converter_key(info: StreamInfo, output: OutputSpec) -> Hashable:
     """Return the properties that determine a conversion: streams with equal keys share a converter."""
-    code = tone_code(info.transfer, output.transfer)
-    return resolve(info), output.placement(info), info.pixel_format, info.width, info.height, output, code
+    transfer = None if output.transfer == "coded" else info.transfer
+    return resolve(info), output.placement(info), info.pixel_format, info.width, info.height, output, transfer
 
 
 class ConverterCache(Generic[ConverterT]):
@@ -409,7 +411,7 @@ class Painter(Protocol):
     def frame_targets(self, pixels: Array) -> Seq[Any]:
         """Return the target of each frame of an array, for :meth:`put`."""
 
-    def fill(self, pixels: Array, part: Any, value: float) -> None:
+    def fill(self, pixels: Array, where: Any, value: float) -> None:
         """Fill one frame, or another part of the array given by an index, with a value."""
 
     def put(self, surface: AnySurface, targets: Seq[tuple[Any, Any]]) -> None:
@@ -458,9 +460,9 @@ class HostPainter:
         """Return a view of each frame."""
         return list(pixels)
 
-    def fill(self, pixels: Array, part: Any, value: float) -> None:
+    def fill(self, pixels: Array, where: Any, value: float) -> None:
         """Fill one frame, or another part of the array given by an index, with a value."""
-        pixels[part] = value
+        pixels[where] = value
 
     def put(self, surface: AnySurface, targets: Seq[tuple[Converter | AlphaConverter, Array]]) -> None:
         """Convert once for each converter, and copy the result to its further targets."""

@@ -201,6 +201,7 @@ def _check_allocatable(shown: Size) -> None:
 
 
 def _check_inside(name: str, box: PixelBox, size: Size) -> PixelBox:
+    """Check that a box lies within a frame, and return it."""
     x, y, width, height = box
     if x + width > size[0] or y + height > size[1]:
         raise ParameterError(

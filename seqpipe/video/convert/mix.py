@@ -77,7 +77,9 @@ class Mixer:
         scratch: ConversionScratch,
     ) -> None:
         self._cut = cut
-        rows, columns = (len(range(*part.indices(length))) for part, length in zip(cut, shape, strict=True))
+        rows, columns = (
+            len(range(*window.indices(length))) for window, length in zip(cut, shape, strict=True)
+        )
         self._shape = rows, columns, len(matrix)
         self._planar = self._shape[2], rows, columns
         steps = list(self._mixing(matrix, dtype, shape))
@@ -132,6 +134,7 @@ class Mixer:
             yield _MixStep(_split, self._planar, wanted)
 
     def _to_float(self, output: OutputSpec) -> Iterator[_MixStep]:
+        """Yield the steps from mixed pixels to normalized floats in the output's layout."""
         channels, wanted = self._shape[2], np.dtype(output.dtype)
         normalize = _normalize_half if wanted == np.float16 else _normalize_single
         scaling = [normalize(*pair) for pair in statistics(output, channels)]
@@ -165,6 +168,7 @@ def scale_and_shift(mean: float, std: float) -> tuple[np.float32, np.float32]:
 
 
 def _normalize_single(mean: float, std: float) -> Callable[[Plane, Plane], object]:
+    """Return the normalization of 16-bit values to float32."""
     scale, shift = scale_and_shift(mean, std)
 
     def scaled(plane: Plane, target: Plane) -> None:
@@ -235,6 +239,7 @@ def _split(source: Plane, target: Plane) -> None:
 
 
 def _interleave(source: Plane, target: Plane) -> None:
+    """Merge planes to pixels."""
     if source.dtype == np.float16:
         # Not every OpenCV version supports float16.
         source, target = source.view(np.uint16), target.view(np.uint16)
@@ -255,6 +260,8 @@ _Count, _Pointer, _Float = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
 
 
 class _Axis(ctypes.Structure):
+    """Upsampling along an axis, as mix.c declares it."""
+
     _fields_ = (
         ("shift", _Count),
         ("start", _Count),
@@ -265,6 +272,8 @@ class _Axis(ctypes.Structure):
 
 
 class _Call(ctypes.Structure):
+    """Arguments of the C kernel, as mix.c declares them."""
+
     _fields_ = (
         ("planes", _Pointer * 3),
         ("strides", _Count * 3),
@@ -374,6 +383,7 @@ class ColorKernel:
 
 
 def _axis(axis: ChromaAxis) -> _Axis:
+    """Return the C form of an axis."""
     result = _Axis(axis.shift, axis.start, axis.samples)
     for number, phase in enumerate(axis.phases):
         result.first[number] = -1 if phase.behind else 0

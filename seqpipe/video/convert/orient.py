@@ -74,10 +74,10 @@ class Bands(NamedTuple):
         columns = lines.shape[1]
         result: _Real = np.empty((self.size, columns), np.float32)
         for pixels, samples, weights in self.bands:
-            part = lines[samples.start - self.samples.start : samples.stop - self.samples.start]
+            taken = lines[samples.start - self.samples.start : samples.stop - self.samples.start]
             width = max(16, _MOST_PRODUCT // weights.size)
             for left in range(0, columns, width):
-                values = part[:, left : left + width].astype(np.float32, copy=False)
+                values = taken[:, left : left + width].astype(np.float32, copy=False)
                 np.matmul(weights, values, out=result[pixels, left : left + width])
         return result
 
@@ -87,9 +87,9 @@ def make_bands(axis: ChromaAxis, stretch: Stretch) -> Bands:
     luma_samples, weights = _triangle(axis.length, stretch)
     position = (axis.start + luma_samples - axis.offset) / (1 << axis.shift)
     near = np.floor(position)
-    part = position - near
+    taken = position - near
     samples = np.concatenate([near, near + 1], axis=1).clip(0, axis.samples - 1).astype(np.int64)
-    both = np.concatenate([weights * (1 - part), weights * part], axis=1)
+    both = np.concatenate([weights * (1 - taken), weights * taken], axis=1)
     bands = [
         _band(begin, samples[begin : begin + _BAND_PIXELS], both[begin : begin + _BAND_PIXELS])
         for begin in range(0, stretch.pixels, _BAND_PIXELS)
@@ -108,6 +108,7 @@ def _triangle(shown: int, stretch: Stretch) -> tuple[npt.NDArray[Any], npt.NDArr
 
 
 def _band(begin: int, samples: IntArray, weights: npt.NDArray[Any]) -> _Band:
+    """Return the weights of a band of output samples as a dense matrix."""
     used = samples[weights > 0]
     first, last = int(used.min()), int(used.max()) + 1
     count, width = len(samples), last - first
@@ -156,12 +157,12 @@ def crop_to_reach(placement: Placement) -> Placement:
     """Crop a window's placement to the samples in reach of the filter; the result stays the same."""
     x, y, *_ = placement.box
     left, top, across, down = placement.window or placement.box
-    parts = []
+    spans = []
     for stretch, shown in zip(placement.stretches, placement.box[2:], strict=True):
         reach = max(1, -(-stretch.length // stretch.size)) + 1
         first = max(0, stretch.begin - reach)
-        parts.append((first, min(shown, stretch.begin + stretch.length + reach) - first))
-    (first_x, width), (first_y, height) = parts
+        spans.append((first, min(shown, stretch.begin + stretch.length + reach) - first))
+    (first_x, width), (first_y, height) = spans
     box, window = (x + first_x, y + first_y, width, height), (left - first_x, top - first_y, across, down)
     return replace(placement, box=box, window=window)
 

@@ -213,6 +213,7 @@ class OutputSpec:
             object.__setattr__(self, param.name, self._per_channel(param))
 
     def _check_transfer(self) -> None:
+        """Check that color, dtype and rounding go with a change of the transfer function."""
         fits = self.is_float or self.transfer == "sdr"
         if self.color not in ("RGB", "BGR", "RGBA") or not fits or self.rounded is not None:
             raise ParameterError(
@@ -221,6 +222,7 @@ class OutputSpec:
             )
 
     def _check_geometry(self) -> None:
+        """Check sizes and boxes, and that those that exclude one another are not combined."""
         if self.size is not None:
             object.__setattr__(self, "size", _checked(SIZE, self.size, 2))
         for param in (CROP, WINDOW, PART):

@@ -60,6 +60,7 @@ class PlaneScaler:
         return scaled if deep or plane.itemsize == 2 else _rounded(scaled)
 
     def _by_swscale(self, plane: Plane, size: tuple[int, int], *, deep: bool) -> Plane:
+        """Scale a plane by FFmpeg's swscale."""
         is_narrow = min(plane.shape[1], size[0]) < _LEAST_SAMPLES
         if is_narrow or plane.strides[1] != plane.itemsize or plane.strides[0] < 0:
             plane = _with_padded_rows(plane)

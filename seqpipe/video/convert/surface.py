@@ -41,6 +41,7 @@ _MAJOR: Final = int(av.__version__.partition(".")[0])
 
 
 def _options() -> dict[str, Any]:
+    """Return the arguments of PyAV's reformatter for its version."""
     # PyAV 17 introduced threads, 18 the flag; before 18 bilinear results may differ by 1.
     options: dict[str, Any] = {"interpolation": Interpolation.BILINEAR}
     if _MAJOR >= 17:
@@ -225,15 +226,16 @@ class _Layout:
 
 @cache
 def _layout(name: str) -> _Layout:
+    """Return the memory layout of a pixel format."""
     from av.video.format import VideoFormat
 
     pixels = VideoFormat(name, 64, 64)
-    parts = [part for part in pixels.components if not part.is_alpha]
-    bits = max((part.bits for part in parts), default=8)
+    colors = [component for component in pixels.components if not component.is_alpha]
+    bits = max((component.bits for component in colors), default=8)
     shift_x = 6 - pixels.chroma_width(64).bit_length() + 1
     shift_y = 6 - pixels.chroma_height(64).bit_length() + 1
     rgb = pixels.is_rgb or pixels.has_palette or name.startswith("xyz")
-    chroma = "rgb" if rgb else "gray" if len(parts) == 1 else _SUBSAMPLING.get((shift_x, shift_y), "4:4:4")
+    chroma = "rgb" if rgb else "gray" if len(colors) == 1 else _SUBSAMPLING.get((shift_x, shift_y), "4:4:4")
     if rgb or chroma == "gray":
         shift_x = shift_y = 0
     stem = name.removesuffix("le").removesuffix("be")
@@ -243,10 +245,10 @@ def _layout(name: str) -> _Layout:
         return _Layout(surface, (0, 1), dtype, swapped=_SEMI_PLANAR[stem])
     if stem in _SEMI_PLANAR_HIGH:
         return _Layout(surface, (0, 1), dtype, 16 - bits, swapped=False)
-    has_alpha = pixels.has_palette or len(parts) < len(pixels.components)
+    has_alpha = pixels.has_palette or len(colors) < len(pixels.components)
     if _is_planar(pixels, stem):
-        return _Layout(surface, tuple(part.plane for part in parts), dtype, has_alpha=has_alpha)
-    shallow = tuple(part.bits for part in parts) if stem in _SHALLOW else ()
+        return _Layout(surface, tuple(component.plane for component in colors), dtype, has_alpha=has_alpha)
+    shallow = tuple(component.bits for component in colors) if stem in _SHALLOW else ()
     return _Layout(
         surface, (), dtype, planar_form=_planar_form(surface), shallow=shallow, has_alpha=has_alpha
     )
@@ -258,6 +260,7 @@ def _planar_name(chroma: str, bits: int) -> str:
 
 
 def _is_planar(pixels: VideoFormat, stem: str) -> bool:
+    """Return whether each component has a plane of its own with whole samples."""
     if (
         pixels.has_palette
         or pixels.is_bit_stream
@@ -267,8 +270,10 @@ def _is_planar(pixels: VideoFormat, stem: str) -> bool:
         or "f32" in stem
     ):
         return False
-    parts = pixels.components
-    return len({part.plane for part in parts}) == len(parts) and all(8 <= part.bits <= 16 for part in parts)
+    components = pixels.components
+    return len({component.plane for component in components}) == len(components) and all(
+        8 <= component.bits <= 16 for component in components
+    )
 
 
 def _planar_form(surface: SurfaceFormat) -> str:
@@ -278,6 +283,7 @@ def _planar_form(surface: SurfaceFormat) -> str:
 
 
 def _reformatted(frame: av.VideoFrame, form: str) -> av.VideoFrame:
+    """Convert a frame to another pixel format."""
     from .surface import VideoReformatter, reformat
 
     try:
@@ -296,9 +302,9 @@ def _expand_bits(plane: Plane, bits: int) -> Plane:
     return filled
 
 
-def _view(plane: VideoPlane, dtype: np.dtype[Any], parts: int) -> Plane:
+def _view(plane: VideoPlane, dtype: np.dtype[Any], interleaved: int) -> Plane:
     """Return the plane's samples as a read-only view, with ``parts`` samples per column."""
-    shape = plane.height, plane.width * parts
+    shape = plane.height, plane.width * interleaved
     if plane.line_size < 0:
         view = _bottom_up(plane, dtype)[:, : shape[1]]
     else:

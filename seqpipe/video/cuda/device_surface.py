@@ -149,6 +149,7 @@ class Uploader:
         )
 
     def _buffers(self, size: int) -> _Buffers:
+        """Return a free pair of buffers of a size, or create one."""
         try:
             return self._free[size].pop()
         except IndexError:  # no check beforehand: another thread may take the last one
@@ -187,6 +188,7 @@ class _Layout(NamedTuple):
 
 @lru_cache(_CACHED_LAYOUTS)
 def _layout(form: SurfaceFormat, planes: tuple[tuple[int, ...], ...]) -> _Layout:
+    """Return positions and pitches of planes in one buffer."""
     sample_bytes = 1 if form.bits <= 8 else 2
     pitches = [_aligned(columns * sample_bytes) for _, columns in planes]
     ends = list(accumulate(pitch * rows for pitch, (rows, _) in zip(pitches, planes, strict=True)))

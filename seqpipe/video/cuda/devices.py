@@ -64,6 +64,7 @@ def gpus() -> list[GpuInfo]:
 
 
 def _gpu_info(number: int) -> GpuInfo:
+    """Return name, memory and capability of a GPU."""
     runtime = load_cupy().cuda.runtime
     with load_cupy().cuda.Device(number):
         runtime.free(0)  # creates the GPU's context

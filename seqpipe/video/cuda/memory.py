@@ -91,6 +91,7 @@ def total_bytes(device: int) -> int:
 
 
 def _number(text: str) -> float | str:
+    """Return text as a number if it is one."""
     try:
         return float(text)
     except ValueError:

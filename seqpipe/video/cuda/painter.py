@@ -70,9 +70,9 @@ class DeviceConverter(StreamConverter):
         for kind, indices in _by_kind(surfaces).items():
             conversion = self._conversion(kind)
             for begin in range(0, len(indices), FRAMES):
-                part = indices[begin : begin + FRAMES]
-                job = conversion.argument([surfaces[i] for i in part], [addresses[i] for i in part])
-                grid = conversion.grid(len(part))
+                group = indices[begin : begin + FRAMES]
+                job = conversion.argument([surfaces[i] for i in group], [addresses[i] for i in group])
+                grid = conversion.grid(len(group))
                 self._device.launch(KERNEL, "convert", conversion.defines, grid, THREADS, job, stream)
 
     def prepared(self, kind: SurfaceKind) -> tuple[Conversion, int]:
@@ -88,6 +88,7 @@ class DeviceConverter(StreamConverter):
         return self._conversions[kind]
 
     def _address(self, out: int | Array) -> int:
+        """Return the address of an output, whose shape is checked unless it is an address already."""
         if isinstance(out, int):
             address = out
         else:
@@ -179,6 +180,7 @@ class DevicePainting:
         params.sequence, params.pitch = sequence, pitch
 
     def _prepare(self, form: SurfaceShape, offsets: tuple[int, ...]) -> None:
+        """Compile the kernels for surfaces of a shape, and fill in their arguments."""
         kind, params = SurfaceKind.of(form.surface(0, offsets)), self.params
         params.planes = len(offsets)
         params.offsets[: len(offsets)] = offsets
@@ -239,10 +241,10 @@ class DevicePainter:
         first, step = int(pixels.data.ptr), int(pixels.strides[0]) if len(pixels) else 0
         return [first + position * step for position in range(len(pixels))]
 
-    def fill(self, pixels: Array, part: Any, value: float) -> None:
+    def fill(self, pixels: Array, where: Any, value: float) -> None:
         """Fill one frame, or another part of the array given by an index, with a value."""
         with self._stream:
-            pixels[part].fill(value)
+            pixels[where].fill(value)
 
     def painting(self, converters: Seq[DeviceConverter], info: StreamInfo) -> DevicePainting:
         """Return the conversions of a fused run into arrays that were allocated here."""
@@ -271,6 +273,7 @@ class DevicePainter:
             self._launched.clear()
 
     def _launch(self) -> None:
+        """Queue the conversions of the gathered surfaces, by converter."""
         gathered, self._gathered = self._gathered, []
         by_converter: dict[int, tuple[DeviceConverter, list[DeviceSurface], list[int]]] = {}
         for surface, targets in gathered:

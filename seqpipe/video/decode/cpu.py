@@ -186,6 +186,7 @@ class CpuDecoder:
         return None not in (before, size) and size != before
 
     def _decode(self, packet: av.Packet[Any] | None, number: int | None = None) -> DecodeResult:
+        """Decode a packet, or drain the decoder with None."""
         if self._context is None:
             self._context = self._open()
         try:
@@ -200,6 +201,7 @@ class CpuDecoder:
 
 
 def _open_context(index: PacketIndex, threads: int) -> VideoCodecContext:
+    """Open a decoder of a stream."""
     info = index.info
     codec = info.codec if index.alpha is None else f"{info.codec} with alpha"
     context = cast("VideoCodecContext", CodecContext.create(_decoder_name(codec), "r"))
@@ -223,6 +225,7 @@ def _palette(palettes: Seq[tuple[int, bytes]], number: int) -> av.packet.PacketS
 
 
 def _side_data(kind: int, content: bytes) -> av.packet.PacketSideData:
+    """Return side data of a packet."""
     make: Any = av.packet.PacketSideData  # PyAV's stub lacks the constructor's parameters
     data: av.packet.PacketSideData = make(kind, len(content))
     data.update(content)
@@ -236,6 +239,7 @@ def _threads_differ(index: PacketIndex) -> bool:
 
 @cache
 def _decoder_name(codec: str) -> str:
+    """Return the first decoder of a codec that FFmpeg has."""
     for name in _DECODERS.get(codec, (codec,)):
         try:
             return av.codec.Codec(name, "r").name
@@ -263,6 +267,7 @@ def is_inherited(decoder: Any) -> bool:
 
 
 def _keep() -> None:
+    """Keep decoders with threads alive in a forked process."""
     # Destroying such a decoder would wait for its threads forever, also at interpreter exit: leak a reference.
     for decoder in [known() for known in _with_threads]:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(decoder))

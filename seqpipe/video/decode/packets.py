@@ -175,9 +175,11 @@ class OffsetPackets:
 
     def read(self, numbers: IntArray) -> Iterator[bytes]:
         """Yield the packets' bytes, read in parts of a few megabytes."""
-        for part in split_reads(numbers, self._sizes[numbers]):
-            ranges = list(zip(self._offsets[part].tolist(), self._sizes[part].tolist(), strict=True))
-            for number, (_, size), data in zip(part.tolist(), ranges, self._source.read(ranges), strict=True):
+        for group in split_reads(numbers, self._sizes[numbers]):
+            ranges = list(zip(self._offsets[group].tolist(), self._sizes[group].tolist(), strict=True))
+            for number, (_, size), data in zip(
+                group.tolist(), ranges, self._source.read(ranges), strict=True
+            ):
                 if len(data) != size:
                     raise _changed(self._source, number)
                 yield data
@@ -217,6 +219,7 @@ class DemuxedPackets:
             demuxer.close()
 
     def _packet(self, number: int) -> bytes:
+        """Return the bytes of a packet; after a mismatch it is tried once more from the start."""
         if self._demuxer is None or number < self._next or number > self._next + _MOST_SKIPPED:
             self._go_to(number)
         data = self._advance(number)
@@ -252,6 +255,7 @@ class DemuxedPackets:
             self._restart()
 
     def _seek(self, key: int) -> bool:
+        """Seek to a key packet; False if the demuxer's position cannot be recognized."""
         container, stream = self._restart()
         with contextlib.suppress(av.error.FFmpegError):
             container.seek(int(self._table.pts[key]), stream=stream, backward=True)
@@ -275,6 +279,7 @@ class DemuxedPackets:
         return True
 
     def _restart(self) -> tuple[InputContainer, VideoStream]:
+        """Open the demuxer again."""
         self.close()
         demuxer = self._demuxer = Demuxer(self._source)
         stream = video_stream(self._source, demuxer.container, self._stream)
@@ -318,8 +323,8 @@ class _AlphaPackets:
         """Yield the packets' bytes."""
         offsets, sizes = self._alpha
         packets = self._direct.read(numbers)
-        for part in split_reads(numbers, sizes[numbers]):
-            ranges = list(zip(offsets[part].tolist(), sizes[part].tolist(), strict=True))
+        for group in split_reads(numbers, sizes[numbers]):
+            ranges = list(zip(offsets[group].tolist(), sizes[group].tolist(), strict=True))
             for (_, size), alpha in zip(ranges, self._source.read(ranges), strict=True):
                 yield size.to_bytes(ALPHA_SIZE_BYTES, "big") + alpha + next(packets)
 
@@ -341,6 +346,7 @@ def _chain(first: bytes, second: bytes, rest: Iterator[bytes]) -> Iterator[bytes
 
 
 def _changed(source: Source, number: int) -> SourceError:
+    """Return the error for a packet that differs from the index."""
     return SourceError(
         f"packet {number} differs from the file's index",
         source=source.name,
@@ -475,6 +481,7 @@ def _spans(table: PacketTable, starts: IntArray, packets: IntArray) -> Iterator[
 
 
 def _learn_run(index: PacketIndex, reader: HeldPackets, first: int, last: int) -> None:
+    """Read packets of a GOP, and store their kinds."""
     table, codec = index.packets, index.info.codec
     # Whether a VP9 packet is a reference depends on whether the next packet uses its context.
     behind = last + 1 < len(table) and not table.key[last + 1] and codec == "vp9"

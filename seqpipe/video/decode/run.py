@@ -142,6 +142,7 @@ class Decoding:
             self._decoders.give_back(self._index, threads, decoder)
 
     def _run(self, run: _DecodingRun, decoder: PacketDecoder) -> Iterator[AnySurface | Lost]:
+        """Decode a segment, and yield its frames."""
         data = self._reader.read(run.segment.packets)
         while packets := run.next_packets(list(islice(data, _FEED_PACKETS))):
             yield from self._process(run, decoder, decoder.feed(packets))
@@ -155,6 +156,7 @@ class Decoding:
     def _process(
         self, run: _DecodingRun, decoder: PacketDecoder, results: Iterator[DecodeResult]
     ) -> Iterator[AnySurface | Lost]:
+        """Yield the frames that results of the decoder complete, and those that are lost."""
         for result in results:
             run.add(result)
             damaged = result.damaged
@@ -171,6 +173,7 @@ class Decoding:
                 raise DecodeError("the decoder's threads belong to the parent process")
 
     def _release(self, run: _DecodingRun, *, everything: bool = False) -> Iterator[AnySurface]:
+        """Yield the surfaces of frames that are complete and still missing."""
         for packet, surface in run.release(everything=everything):
             if packet in self._missing:
                 self._missing.discard(packet)

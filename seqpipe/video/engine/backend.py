@@ -253,6 +253,7 @@ def _decode_with_fallback(
     decode: Callable[..., dict[int, str]],
     fused: Callable[[], bool] = lambda: False,
 ) -> dict[int, str]:
+    """Decode by the fused loop, else by the backend's decoders, else by its fallback."""
     wanted = len(targets)
     lost: dict[int, str] = {}
     try:

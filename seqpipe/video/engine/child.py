@@ -319,12 +319,14 @@ class _Server:
             yield Failed(as_passed(error))
 
     def _video(self, request: DecodeRequest) -> PlannedVideo:
+        """Return the video of a request, which the parent describes once."""
         if request.file is not None:
             video = PlannedVideo(open_source(request.file.path), request.file.packet_index)
             self._videos.add(request.number, video)
         return self._videos.use(request.number)
 
     def _results(self, video: PlannedVideo, frames: IntArray) -> Iterator[ChildResult]:
+        """Yield messages with the frames of a request."""
         items: list[ChildFrame | Lost] = []
         with contextlib.closing(open_packets(video.source, video.index)) as packets:
             for frame in Decoding(video.index, packets, self._pool, frames):

@@ -131,12 +131,14 @@ class ChildProcess:
             self._process.wait()
 
     def _send(self, message: Any) -> None:
+        """Send a message to the process."""
         try:
             self._connection.send(message)
         except OSError as error:
             raise self._exit_error() from error
 
     def _exit_error(self) -> BackendError:
+        """Return the error for a process that has ended."""
         self.busy = True  # the pool ends a busy process instead of reusing it
         try:
             code: int | None = self._process.wait(_EXIT_TIMEOUT_S)
@@ -244,12 +246,14 @@ class Children:
             self._end(child)
 
     def _number(self, index: PacketIndex) -> int:
+        """Return the number that processes know an index by."""
         with self._lock:
             if index not in self._numbers:
                 self._numbers[index] = next(self._next_number)
             return self._numbers[index]
 
     def _ready(self) -> ChildProcess | None:
+        """Take an idle process, or start one; None while there is none for a job."""
         with self._lock:
             while True:
                 self._collect_ready(0)
@@ -278,6 +282,7 @@ class Children:
             self._starting.remove(child)
 
     def _start(self) -> None:
+        """Start a process."""
         try:
             child = ChildProcess(self._nice)
         except (OSError, RuntimeError) as error:  # Python starts none while it ends
@@ -292,6 +297,7 @@ class Children:
         _log.warning("worker processes cannot be started, threads decode instead: %s", why)
 
     def _end(self, child: ChildProcess) -> None:
+        """End a process."""
         child.end()
         with self._lock:
             self._living.discard(child)

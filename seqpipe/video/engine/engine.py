@@ -52,11 +52,6 @@ class ReadAhead:
         self._buffered = 0
         self._lock = threading.Lock()
 
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes of packets that are buffered or being read."""
-        return self._buffered
-
     def begin(self, job: Job) -> None:
         """Start to read a job's packets, if its source has a high latency."""
         video = job.video
@@ -311,6 +306,7 @@ class Engine(Closing):
             job.future.set_result(outcome)
 
     def _decode(self, jobs: Seq[Job], backend: DecodeBackend) -> list[Outcomes]:
+        """Decode jobs of one video together; returns the outcomes of each."""
         video, painter = jobs[0].video, self._painter(backend)
         outcomes: list[Outcomes] = [{} for _ in jobs]
         arrays: list[dict[int, Array]] = [{} for _ in jobs]
@@ -358,11 +354,12 @@ class Engine(Closing):
             if frame >= 0:
                 targets[frame].append((converter, target))
             else:
-                for part, value in request.fill_values(position):
-                    painter.fill(pixels, part, value)
+                for where, value in request.fill_values(position):
+                    painter.fill(pixels, where, value)
         return pixels
 
     def _count(self, video: PlannedVideo, name: str, frames: int, reason: str) -> None:
+        """Count decoded frames, and log the first fallback for each reason."""
         with self._lock:
             self._frames[name] += frames
             self._fallbacks[reason] += 1

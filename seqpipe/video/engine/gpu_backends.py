@@ -122,6 +122,7 @@ def _decode(
 
 
 def _are_short(video: PlannedVideo, segments: Iterable[Segment]) -> bool:
+    """Return whether all segments fit into one fused call."""
     sizes = video.index.packets.size
     return all(
         len(segment.packets) <= _MOST_FUSED_PACKETS and int(sizes[segment.packets].sum()) <= _MOST_FUSED_BYTES

@@ -19,7 +19,7 @@ from ..probe.probe import open_container, unreadable, video_stream
 from ..probe.recognize import parsing
 from ..source.source import Source
 
-__all__ = ["ALPHA_CODECS", "with_alpha"]
+__all__ = ["ALPHA_CODECS", "may_have_alpha", "with_alpha"]
 
 ALPHA_CODECS: Final = ("vp8", "vp9")
 """Codecs whose alpha is stored beside the packets."""
@@ -32,6 +32,11 @@ _MOST_BEFORE: Final = 64
 """Bytes of headers between a packet and its addition, which the search for it spans."""
 
 
+def may_have_alpha(index: PacketIndex) -> bool:
+    """Return whether the codec and the container of a video may have alpha beside the packets."""
+    return index.info.codec in ALPHA_CODECS and "matroska" in index.info.container
+
+
 def with_alpha(source: Source, index: PacketIndex) -> PacketIndex:
     """Return the index of a video with its packets' alpha; the index itself if its packets have none.
 
@@ -39,7 +44,7 @@ def with_alpha(source: Source, index: PacketIndex) -> PacketIndex:
 
     Args:
         source: the video.
-        index: its index, for which every packet was read.
+        index: its index; of codecs that may have alpha, with all packets read.
 
     Raises:
         ParameterError: the file is an AVIF with alpha.
@@ -52,7 +57,7 @@ def with_alpha(source: Source, index: PacketIndex) -> PacketIndex:
             allowed="color='RGB', 'BGR', 'GRAY' or 'YCbCr'",
             advice="Convert it with Pillow to an animated WebP or an APNG",
         )
-    if index.info.codec not in ALPHA_CODECS or "matroska" not in index.info.container:
+    if not may_have_alpha(index):
         return index
     offsets, sizes, keys = list[int](), list[int](), list[bool]()
     alpha_classifier = classifier(index.info.codec, b"")

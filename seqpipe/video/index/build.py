@@ -194,6 +194,7 @@ class Scan:
         return finish(index, scan.duration[int(frames[-1])] if frames.size else 0)
 
     def _demuxed(self) -> Iterator[av.Packet[Any]]:
+        """Yield packets, and collect their properties in batches."""
         scan, first, unread, size = self._collected, self.first, self._unread, 0
         try:
             for packet in self._container.demux(self.stream):
@@ -289,6 +290,7 @@ def _add_palette(scan: _Collected, number: int, colors: bytes) -> None:
 
 
 def _table(scan: _Collected, info: StreamInfo) -> PacketTable:
+    """Return the packets of a scan as a table."""
     by_offset = bool(scan.offset) and scan.offset[-1] >= 0
     count = len(scan.size)
     kinds = scan.kind
@@ -400,6 +402,7 @@ def _refreshed(scan: _Collected) -> int:
 
 
 def _has_pts(scan: _Collected, info: StreamInfo) -> bool:
+    """Return whether the container has presentation times of shown frames."""
     return stores_pts(info) and any(
         pts is not None and kind.shown and not discard
         for pts, kind, discard in zip(scan.pts, scan.kind, scan.discard, strict=True)
@@ -434,6 +437,7 @@ def _with_dts_as_pts(scan: _Collected) -> list[int]:
 
 
 def _may_reorder(scan: _Collected, info: StreamInfo) -> bool:
+    """Return whether the kinds of frames allow another presentation order than decode order."""
     kinds = [kind.picture_type for kind in scan.kind if kind.shown]
     if info.codec in ("vp8", "vp9", "av1"):
         return False

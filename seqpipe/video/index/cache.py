@@ -71,16 +71,16 @@ def pack(index: PacketIndex, stamp: Stamp) -> bytes:
     arrays = {name: np.ascontiguousarray(getattr(table, name)) for name in _COLUMNS}
     arrays[_ORDER] = table.frame_packet.astype(np.int32)
     columns: list[list[Any]] = []
-    parts: list[bytes] = []
+    stored: list[bytes] = []
     size = 0
     for name, array in arrays.items():
         if array.size and array.dtype == bool and (array == array[0]).all():
             columns.append([name, array.dtype.str, array.size, -1, bool(array[0])])
             continue
         columns.append([name, array.dtype.str, array.size, size, 0])
-        parts += [array.tobytes(), bytes(-array.nbytes % _ALIGNED)]
-        size += array.nbytes + len(parts[-1])
-    body = b"".join(parts)
+        stored += [array.tobytes(), bytes(-array.nbytes % _ALIGNED)]
+        size += array.nbytes + len(stored[-1])
+    body = b"".join(stored)
     header = {
         "format": INDEX_FORMAT,
         "stamp": list(stamp),
@@ -217,8 +217,8 @@ def save_index(directory: Path, stamp: Stamp, index: PacketIndex) -> None:
     try:
         if not path.parent.is_dir():
             path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            part.write_bytes(pack(index, stamp))
+        with replacing(path) as temporary:
+            temporary.write_bytes(pack(index, stamp))
     except OSError as error:
         raise _unwritable(directory, error) from error
 
@@ -234,6 +234,7 @@ def check_writable(directory: Path) -> None:
 
 
 def _unwritable(directory: Path, error: OSError) -> OutputError:
+    """Return the error for a cache that cannot be written."""
     return OutputError(
         f"the index cache cannot be written ({error.strerror})",
         source=str(directory),
@@ -285,6 +286,7 @@ def _bytes(path: str, *, whole: bool) -> memoryview:
 
 
 def _info(header: dict[str, Any], stamp: Stamp) -> StreamInfo | None:
+    """Return the properties in a header; None if it is of an earlier version."""
     try:
         return StreamInfo.from_json(header["info"])
     except (KeyError, ValueError) as error:

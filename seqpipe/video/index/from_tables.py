@@ -138,6 +138,7 @@ def _blocks_of(source: Source, header: matroska.MatroskaHeader, *, through: bool
 
 
 def _read_movie(source: Source) -> tuple[Tables, StreamFacts]:
+    """Read the tables of an MP4 or QuickTime file."""
     movie = mp4.read_movie(source)
     track = movie.tracks[0] if len(movie.tracks) == 1 else None
     if track is None:
@@ -174,8 +175,8 @@ def _read_through(source: Source, tables: Tables, codec: str, extradata: bytes) 
     """Return the table of a stream after reading all of its packets."""
     classify = classifier(codec, extradata).classify
     kinds = []
-    for part in split_reads(np.arange(len(tables)), tables.size):
-        ranges = list(zip(tables.offset[part].tolist(), tables.size[part].tolist(), strict=True))
+    for group in split_reads(np.arange(len(tables)), tables.size):
+        ranges = list(zip(tables.offset[group].tolist(), tables.size[group].tolist(), strict=True))
         for data in source.read(ranges):
             if not any(data):
                 raise UnusableTablesError("a packet holds only zeros")
@@ -191,6 +192,7 @@ def _read_through(source: Source, tables: Tables, codec: str, extradata: bytes) 
 
 
 def _unknown(tables: Tables) -> PacketTable:
+    """Return the table of packets whose kinds are not known."""
     count = len(tables)
     return PacketTable(
         pts=tables.pts,
@@ -299,14 +301,15 @@ class CuedVideo:
         if len(cues) and cues.min() < 0:
             raise UnusableTablesError("a time is before the first cue")
         for cue in np.unique(cues).tolist():
-            part, positions = self._part(cue), np.flatnonzero(cues == cue)
-            stamps = part.index.timestamps
+            video, positions = self._part(cue), np.flatnonzero(cues == cue)
+            stamps = video.index.timestamps
             numbers = frames_at(stamps, times[positions])
-            if numbers.min() < 0 or times[positions].max() >= part.index.end_s:
+            if numbers.min() < 0 or times[positions].max() >= video.index.end_s:
                 raise UnusableTablesError("a time is outside of the video")
-            yield part, positions, numbers
+            yield video, positions, numbers
 
     def _part(self, cue: int) -> PlannedVideo:
+        """Return the packets of a cue as a video in memory, the last few of which are kept."""
         if cue not in self._parts:
             blocks = Blocks(self._source)
             tables = matroska.read_part(blocks, self._header, self._cues, cue, cue + 1)

@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..probe.info import StreamInfo
 from ..probe.probe import with_source
 from ..probe.recognize import parsing
 from ..source.source import Origin, Source, Stamp, digest_of_ends, open_source
-from .alpha import with_alpha
+from .alpha import may_have_alpha, with_alpha
 from .cache import Learned, cache_directory, load_index, load_summary, save_index
 
 __all__ = [
@@ -107,8 +108,9 @@ def open_index(
     """
     source = _opened(origin, stream, register)
     if alpha:
-        index = open_index(source, cache_dir=cache_dir, whole=True, verified=verified, register=register)
-        return with_alpha(source, index)
+        opened = partial(open_index, source, cache_dir=cache_dir, verified=verified, register=register)
+        index = opened(whole=whole)
+        return with_alpha(source, opened(whole=True) if may_have_alpha(index) else index)
     stamp = source.stamp()
     if stamp is None:
         return _build(source, None, whole=whole, verified=verified)
@@ -176,6 +178,7 @@ def cached_index(
 def _registered(
     source: Source, stamp: Stamp, register: str, *, whole: bool = False, verified: bool = False
 ) -> PacketIndex | None:
+    """Return the index of a source from a shared register, or None."""
     if source.stream is not None:
         return None
     from .shared import shared_register
@@ -188,6 +191,7 @@ def _registered(
 
 
 def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
+    """Return the index by a container's tables, or of still images; None if packets must be read."""
     if source.stills is not None:
         from .build import index_of_stills
 
@@ -203,6 +207,7 @@ def _by_tables(source: Source, *, through: bool = True) -> PacketIndex | None:
 
 
 def _build(source: Source, index: PacketIndex | None, *, whole: bool, verified: bool) -> PacketIndex:
+    """Build an index, or complete one by reading all packets."""
     if index is None and (source.stills is not None or not (whole or verified)):
         index = _by_tables(source)
     if index is None or ((whole or verified) and not index.packets.whole):
@@ -314,6 +319,7 @@ class Library:
             self._bytes = 0
 
     def _index(self, source: Source, *, alpha: bool) -> PacketIndex:
+        """Return the index of an opened source, from memory if its content is the same."""
         stamp = source.stamp()
         if stamp is None:
             return open_index(source, alpha=alpha, **self._options._asdict())

@@ -39,8 +39,8 @@ def one_clock(pts: IntArray, key: BoolArray, known: BoolArray | None = None, *, 
     suspects = keys[1:][pts[keys[1:]] <= pts[keys[:-1]]]
     begin, latest = 0, np.empty(0, dtype=np.int64)
     for restart in suspects.tolist():
-        part = pts[begin:restart] if known is None else pts[begin:restart][known[begin:restart]]
-        latest, begin = np.sort(np.concatenate([latest, part]))[-2:], restart
+        stretch = pts[begin:restart] if known is None else pts[begin:restart][known[begin:restart]]
+        latest, begin = np.sort(np.concatenate([latest, stretch]))[-2:], restart
         last = int(latest[-1])
         if last <= pts[restart]:
             continue

@@ -22,7 +22,8 @@ def cached_copy(url: str) -> str:
     """Return the path of a local copy of a register's current version; fetched by ranges if the cache has none."""
     source = open_source(url)
     folder, version = (
-        hashlib.sha1(repr(one).encode(), usedforsecurity=False).hexdigest() for one in (url, source.stamp())
+        hashlib.sha1(repr(identity).encode(), usedforsecurity=False).hexdigest()
+        for identity in (url, source.stamp())
     )
     path = cache_directory(None) / "stored" / folder / f"{version}.register"
     if not path.exists():
@@ -36,6 +37,7 @@ def cached_copy(url: str) -> str:
 
 
 def _fetch(source: Source, path: Path) -> None:
+    """Copy a source to a file by concurrent ranges."""
     size = source.size()
     starts = range(0, size, _RANGE_BYTES)
     with open_new(path) as file:

@@ -130,8 +130,8 @@ class Register:
         body = np.array(rows, dtype=_ROW).tobytes() + np.array(list(numbers), dtype=_FACTS).tobytes()
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(self._file) as part:
-                part.write_bytes(self._prefix(body) + body)
+            with replacing(self._file) as temporary:
+                temporary.write_bytes(self._prefix(body) + body)
             _remove_old(self._file.parent)
         except OSError as error:
             _log.info("%s cannot be written (%s)", self._file, error.strerror)
@@ -429,6 +429,7 @@ class SharedRegister(Closing):
         return f"{Path(self.path).as_uri()}?mode={mode}"
 
     def _connect(self) -> sqlite3.Connection:
+        """Return the connection to the database, which is opened once."""
         try:
             import sqlite3
         except ImportError as error:
@@ -452,6 +453,7 @@ class SharedRegister(Closing):
         return connection
 
     def _unwritable(self, error: Exception) -> OutputError:
+        """Return the error for a register that cannot be written."""
         return OutputError(
             f"the register cannot be written ({error})",
             source=self.path,

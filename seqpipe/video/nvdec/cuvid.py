@@ -45,7 +45,6 @@ __all__ = [
     "ParserParams",
     "PictureParams",
     "ProcParams",
-    "Status",
     "VideoFormat",
     "load",
 ]
@@ -192,12 +191,6 @@ class ProcParams(Structure):
         ("reserved_2", c_uint * 46),
         ("reserved_3", c_void_p * 2),
     ]
-
-
-class Status(Structure):
-    """CUVIDGETDECODESTATUS."""
-
-    _fields_ = [("state", c_int), ("reserved_1", c_uint * 31), ("reserved_2", c_void_p * 8)]
 
 
 class Packet(Structure):

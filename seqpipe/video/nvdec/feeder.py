@@ -344,6 +344,7 @@ class Feeder:
         self.user_data, self._memory, self._decoder = None, None, None
 
     def _run(self, function: Any, *arguments: Any) -> Any:
+        """Call a C function that fills the output arrays."""
         self._unmap_returned()
         result = function(self.user_data, *arguments, self._output, _CAPACITY)
         self._drain()
@@ -375,12 +376,14 @@ class Feeder:
                 del self._sequences[sequence]
 
     def _take_result(self) -> DecodeResult:
+        """Return the collected result, and forget it."""
         # The feeder must not reference the frames that the caller is to release.
         result = DecodeResult(self._decoded, self._damaged, self._frames)
         self._decoded, self._damaged, self._frames = [], [], []
         return result
 
     def _check(self) -> None:
+        """Raise the error of the last call, if it failed."""
         failure = self._library.failure(self.user_data)
         if failure in (
             0,

@@ -319,6 +319,7 @@ class HardwareDecoder:
             self._cuvid.unmap_frame(self._handle, self.returned.popleft())
 
     def _create(self, info: CreateInfo) -> None:
+        """Create the driver's decoder; without memory, once more after idle ones were released."""
         arguments = ctypes.byref(self._handle), ctypes.byref(info)
         code = self._cuvid.create_decoder(*arguments)
         if code == _OUT_OF_MEMORY:

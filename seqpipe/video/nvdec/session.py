@@ -210,6 +210,7 @@ class Session:
                 self._error = None
 
     def _sequence(self, _: int, form: ctypes._Pointer[VideoFormat]) -> int:
+        """Answer the parser's callback for a new stream: the number of surfaces, or 0 to stop."""
         try:
             return self._configure(StreamShape.of(form.contents)).surfaces
         except BaseException as error:
@@ -218,6 +219,7 @@ class Session:
             return 0
 
     def _configure(self, shape: StreamShape) -> HardwareDecoder:
+        """Return the decoder of a stream's shape."""
         if self._decoder is not None and self._decoder.accept(shape):
             self._feeder.use(self._decoder)
             self._fit()
@@ -337,6 +339,7 @@ class NvdecPool:
         return NvdecDecoder(session, index, self._abandoned)
 
     def _create(self, index: PacketIndex, stream: int) -> Session:
+        """Create a session for a stream."""
         converted = frames_per_launch(index.info.width, index.info.height)
         step = min(converted, MOST_FRAMES_PER_STEP)
         # One launch is being converted, and the next one lacks only its last frame.
@@ -367,6 +370,7 @@ class NvdecPool:
         self._close_abandoned()
 
     def _close_abandoned(self) -> None:
+        """Close the sessions of decoders that were dropped in the middle of a run."""
         while True:
             try:
                 sessions = self._abandoned.popleft()

@@ -146,12 +146,12 @@ def chapters(container: InputContainer) -> list[dict[str, Any]]:
     """Return start and end in seconds, and title, of each chapter; times count from the container's start."""
     return [
         {
-            "start_s": float(one["start"] * one["time_base"]),
-            "end_s": float(one["end"] * one["time_base"]),
-            "title": one["metadata"].get("title", ""),
+            "start_s": float(chapter["start"] * chapter["time_base"]),
+            "end_s": float(chapter["end"] * chapter["time_base"]),
+            "title": chapter["metadata"].get("title", ""),
         }
-        for one in container.chapters()
-        if one["time_base"]
+        for chapter in container.chapters()
+        if chapter["time_base"]
     ]
 
 
@@ -260,6 +260,7 @@ def video_stream(source: Source, container: InputContainer, number: int | None =
 
 
 def _rank(stream: VideoStream) -> tuple[bool, bool, int]:
+    """Return the sort key of ffmpeg's choice of a video stream."""
     context = getattr(stream, "codec_context", None)
     if context is None:
         return False, False, 0
@@ -436,6 +437,7 @@ def _unusable(
     fact: str,
     advice: str = "The file may be truncated or damaged: fetch it again, or leave it out with on_error='skip'",
 ) -> UnreadableSourceError:
+    """Return the error for a source, which says what it is if it is recognized."""
     known = recognize(source)
     fact, advice = known or (fact, advice)
     return UnreadableSourceError(fact, source=source.name, advice=advice)
@@ -506,6 +508,7 @@ def _frame_side_data(frame: av.VideoFrame, kind: str) -> bytes | None:
 
 
 def _without(kind: int, frame: av.VideoFrame) -> av.VideoFrame:
+    """Return a frame without a kind of side data."""
     graph = av.filter.Graph()
     time_base = frame.time_base or Fraction(1)
     source = graph.add_buffer(
@@ -520,6 +523,7 @@ def _without(kind: int, frame: av.VideoFrame) -> av.VideoFrame:
 
 
 def _chroma(pixel: av.VideoFormat) -> str:
+    """Return the chroma format of a pixel format."""
     if pixel.is_rgb:
         return "rgb"
     if len(pixel.components) < 3:

@@ -256,6 +256,7 @@ def _head(source: Source, size: int) -> bytes:
 
 
 def _read(source: Source, at: int, size: int) -> bytes:
+    """Return bytes of a source; none if it cannot be read."""
     try:
         return source.read([(at, size)])[0]
     except SourceError:  # the caller's error says more

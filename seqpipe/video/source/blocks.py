@@ -81,25 +81,25 @@ class Blocks(_WrappedSource):
         if missing:
             cuts = [0, *(i for i, (a, b) in enumerate(pairwise(missing), 1) if b != a + 1), len(missing)]
             runs = [(missing[a], missing[b - 1] + 1) for a, b in pairwise(cuts)]
-            parts = self.wrapped.read(
+            pieces = self.wrapped.read(
                 [(a * _BLOCK, min(b * _BLOCK, self._size) - a * _BLOCK) for a, b in runs]
             )
-            for (first, end), data in zip(runs, parts, strict=True):
+            for (first, end), data in zip(runs, pieces, strict=True):
                 for block in range(first, end):
                     self._blocks[block] = data[(block - first) * _BLOCK : (block - first + 1) * _BLOCK]
         return [self.cached(offset, size) for offset, size in ranges]
 
     def cached(self, offset: int, size: int) -> bytes:
         """Return the cached bytes of a range up to the first block that is not cached."""
-        parts: list[bytes] = []
+        pieces: list[bytes] = []
         end = min(offset + size, self._size)
         while offset < end:
             data = self._blocks.get(offset // _BLOCK, b"")[offset % _BLOCK :][: end - offset]
             if not data:
                 break
-            parts.append(data)
+            pieces.append(data)
             offset += len(data)
-        return b"".join(parts)
+        return b"".join(pieces)
 
     def for_demuxer(self, read: Read | None = None) -> BinaryIO:  # noqa: ARG002  nothing is read
         """Return a file object over the cached blocks."""
@@ -147,11 +147,11 @@ class CountedSource(_WrappedSource):
 
     def read(self, ranges: Seq[tuple[int, int]]) -> list[bytes]:
         """Return the bytes of each (offset, size), truncated at the end of the source."""
-        parts = self.wrapped.read(ranges)
+        pieces = self.wrapped.read(ranges)
         runs = merge_ranges(ranges, self.wrapped.gap)
-        missing = sum(size for _, size in ranges) - sum(map(len, parts))  # beyond the source's end
+        missing = sum(size for _, size in ranges) - sum(map(len, pieces))  # beyond the source's end
         self._count(len(runs), sum(end - begin for begin, end in runs) - missing)
-        return parts
+        return pieces
 
     def read_sequential(self, offset: int, size: int) -> bytes:
         """Return one range for a reader that goes through the source from its start."""

@@ -116,6 +116,7 @@ class DashPresentation(JoinedFiles):
             raise self._refused(f"it cannot be read ({error})") from error
 
     def _refused(self, fact: str) -> UnreadableSourceError:
+        """Return the error for a manifest that cannot be opened."""
         return UnreadableSourceError(
             f"the DASH manifest: {fact}",
             source=self.name,

@@ -51,18 +51,18 @@ def merge_ranges(ranges: Seq[tuple[int, int]], gap: int, end: int = sys.maxsize)
     return [(min(begin, end), min(stop, end)) for begin, stop in runs]
 
 
-def slice_ranges(ranges: Seq[tuple[int, int]], runs: Seq[tuple[int, int]], parts: Seq[bytes]) -> list[bytes]:
+def slice_ranges(ranges: Seq[tuple[int, int]], runs: Seq[tuple[int, int]], pieces: Seq[bytes]) -> list[bytes]:
     """Return the bytes of each range from the bytes of the runs that cover them."""
     if len(runs) == 1:  # the usual case, which takes half the time this way
         ((begin, _),) = runs
-        data = parts[0]
+        data = pieces[0]
         return [data[offset - begin : offset - begin + size] for offset, size in ranges]
     begins = [begin for begin, _ in runs]
     slices = []
     for offset, size in ranges:
         run = bisect.bisect_right(begins, offset) - 1
         begin = offset - begins[run]
-        slices.append(parts[run][begin : begin + size])
+        slices.append(pieces[run][begin : begin + size])
     return slices
 
 
@@ -146,8 +146,8 @@ def http_ranges(fs: Any, url: str, runs: Seq[tuple[int, int]], size: int, etag: 
     """Read ranges of a file concurrently."""
     from fsspec.asyn import sync
 
-    parts: list[bytes] = sync(fs.loop, _ranges, fs, url, runs, size, etag)
-    return parts
+    pieces: list[bytes] = sync(fs.loop, _ranges, fs, url, runs, size, etag)
+    return pieces
 
 
 def http_download(fs: Any, url: str, file: BinaryIO, limit: float, etag: str | None) -> int:
@@ -239,8 +239,8 @@ def s3_ranges(fs: Any, path: str, runs: Seq[tuple[int, int]], etag: str) -> list
     """Read ranges of an object concurrently."""
     from fsspec.asyn import sync
 
-    parts: list[bytes] = sync(fs.loop, _all_ranges, partial(_object_range, fs, path, etag), runs)
-    return parts
+    pieces: list[bytes] = sync(fs.loop, _all_ranges, partial(_object_range, fs, path, etag), runs)
+    return pieces
 
 
 async def _object_range(fs: Any, path: str, etag: str, run: tuple[int, int]) -> bytes:

@@ -110,6 +110,7 @@ class RemoteObject(Source):
         return fetch
 
     def _open_file_system(self) -> None:
+        """Open fsspec's file system, and note its protocol."""
         try:
             self._fs, self._path = file_system(self.name)
         except BackendError:
@@ -148,7 +149,7 @@ class RemoteObject(Source):
         if self._process != os.getpid():  # fsspec's threads do not exist in a forked process
             self._open_file_system()
         try:
-            parts = self._parts(runs)
+            pieces = self._parts(runs)
         except SeqpipeError:
             raise
         except ChangedError as error:
@@ -160,16 +161,17 @@ class RemoteObject(Source):
             refused = isinstance(error, (PermissionError, RefusedError)) or "expired" in str(error).lower()
             advice = "The credentials may have expired: renew them, and open it again" if refused else None
             raise SourceError(f"cannot be read ({_text(error)})", source=self.name, advice=advice) from error
-        for (begin, end), part in zip(runs, parts, strict=True):
-            if len(part) != end - begin:
+        for (begin, end), piece in zip(runs, pieces, strict=True):
+            if len(piece) != end - begin:
                 raise SourceError(
-                    f"bytes {begin} to {end - 1} were requested, {len(part)} bytes were received",
+                    f"bytes {begin} to {end - 1} were requested, {len(piece)} bytes were received",
                     source=self.name,
                     advice="The object may have changed: open it again",
                 )
-        return parts
+        return pieces
 
     def _parts(self, runs: Seq[tuple[int, int]]) -> list[bytes]:
+        """Fetch runs of bytes, on the condition that the object has not changed."""
         file = self._downloaded
         if file is None and self._over_http:
             try:
@@ -183,8 +185,8 @@ class RemoteObject(Source):
             return s3_ranges(self._fs, self._path, runs, self._etag)
         self._check_unchanged()
         begins, ends = [begin for begin, _ in runs], [end for _, end in runs]
-        parts: list[bytes] = self._fs.cat_ranges([self._path] * len(runs), begins, ends, on_error="raise")
-        return parts
+        pieces: list[bytes] = self._fs.cat_ranges([self._path] * len(runs), begins, ends, on_error="raise")
+        return pieces
 
     def _check_unchanged(self) -> None:
         """Check from time to time that the object was not replaced, for protocols without conditional requests."""

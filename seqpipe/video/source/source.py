@@ -92,6 +92,7 @@ class _LocalFile(Source):
         return file
 
     def _stat(self) -> os.stat_result:
+        """Return size and times of the file."""
         try:
             return os.stat(self.path)  # noqa: PTH116  called for each of ten thousand files: no Path objects
         except (OSError, ValueError) as error:  # ValueError for a name with a null character
@@ -209,6 +210,7 @@ class _FileObject(Source):
             raise ParameterError(fact, source=self.name, advice=advice)
 
     def _read(self, offset: int, size: int) -> bytes:
+        """Read from the file's position on, until the size or the end."""
         self._file.seek(offset)
         data = self._file.read(size)
         while 0 < len(data) < size and (more := self._file.read(size - len(data))):

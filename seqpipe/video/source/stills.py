@@ -161,6 +161,7 @@ class AnimatedWebP(Source):
         self._file.close()
 
     def _read(self, offset: int, size: int) -> bytes:
+        """Return a range of the file, or of one of the frames behind it."""
         if offset < len(self._data):
             return self._data[offset : offset + size]
         number, begin = divmod(offset - len(self._data), self._frame_bytes)

@@ -142,6 +142,7 @@ def _packets(container: InputContainer, stream: VideoStream, most: int) -> tuple
 
 
 def _check_first(entries: Entries, first: tuple[FirstPacket, ...]) -> None:
+    """Check FFmpeg's index by the first packets."""
     columns = (entries.dts, entries.size, entries.position, entries.key, entries.shown)
     for number, packet in enumerate(first):
         row = (packet.dts, packet.size, packet.position, packet.key, packet.shown)

@@ -86,6 +86,7 @@ def forget() -> None:
 
 
 def _decoded(source: Source, tables: Tables, head: bytes) -> StreamFacts:
+    """Return the properties of a stream by decoding its first frame."""
     with open_container(source) as container:
         stream = video_stream(source, container)
         if tables.track not in (0, stream.id) or stream.time_base != tables.tick:

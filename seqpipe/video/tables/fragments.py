@@ -81,6 +81,8 @@ class _Packets:
 
 @dataclass(frozen=True)
 class _Run:
+    """Packets of one run of samples."""
+
     duration: IntArray
     size: IntArray
     moved: IntArray
@@ -161,14 +163,14 @@ class _Ahead:
             direct = (
                 source.wrapped if isinstance(source, Blocks) else source
             )  # exact ranges, not whole blocks
-            self._begins, self._parts = [begin for begin, _ in ranges], direct.read(ranges)
+            self._begins, self._blocks = [begin for begin, _ in ranges], direct.read(ranges)
 
     def read(self, count: int, at: int) -> bytes:
         """Return bytes at an offset."""
-        part = bisect.bisect_right(self._begins, at) - 1
-        if part >= 0:
-            begin = at - self._begins[part]
-            data = self._parts[part][begin : begin + count]
+        block = bisect.bisect_right(self._begins, at) - 1
+        if block >= 0:
+            begin = at - self._begins[block]
+            data = self._blocks[block][begin : begin + count]
             # The header of a skipped box suffices.
             if len(data) == count or (count == _AHEAD and len(data) >= _WHOLE_HEAD and _suffices(data)):
                 return data
@@ -265,15 +267,15 @@ def _fragment(
     for kind, traf in boxes_in(moof):
         if kind != b"traf":
             continue
-        parts = [(part, body) for part, body in boxes_in(traf)]
-        if [part for part, _ in parts].count(b"tfhd") != 1:
+        boxes = list(boxes_in(traf))
+        if [kind for kind, _ in boxes].count(b"tfhd") != 1:
             raise UnusableTablesError("a fragment has no track header, or two")
-        head = next(body for part, body in parts if part == b"tfhd")
+        head = next(body for kind, body in boxes if kind == b"tfhd")
         ours = number(head, 4) == track.number
         base, values = _head(head, moof_offset, end, default if ours else (0, 0, 0))
-        dts = _decoding_time(parts) - shift if ours else 0
-        for part, body in parts:
-            if part != b"trun" or not number(body, 4):
+        dts = _decoding_time(boxes) - shift if ours else 0
+        for kind, body in boxes:
+            if kind != b"trun" or not number(body, 4):
                 continue
             flags = number(body, 0) & 0xFFFFFF
             if not flags & _DATA_OFFSET:
@@ -304,8 +306,9 @@ def _head(
     return base, tuple(values)
 
 
-def _decoding_time(parts: list[tuple[bytes, memoryview]]) -> int:
-    bodies = [body for part, body in parts if part == b"tfdt"]
+def _decoding_time(boxes: list[tuple[bytes, memoryview]]) -> int:
+    """Return the base decode time of a fragment."""
+    bodies = [body for kind, body in boxes if kind == b"tfdt"]
     if len(bodies) != 1:
         raise UnusableTablesError("a fragment has no decode time")
     time = number(bodies[0], 4, 8) if bodies[0][0] == 1 else number(bodies[0], 4)

@@ -81,6 +81,7 @@ def check(tables: Tables, file_size: int) -> None:
 
 
 def _check_offsets(tables: Tables, file_size: int) -> None:
+    """Check that packets lie within the file and do not overlap."""
     begins, ends = tables.offset, tables.offset + tables.size
     if int(begins.min()) < 0 or int(ends.max()) > file_size:
         raise UnusableTablesError("a packet lies beyond the end of the file")
@@ -91,6 +92,7 @@ def _check_offsets(tables: Tables, file_size: int) -> None:
 
 
 def _check_times(tables: Tables) -> None:
+    """Check that times differ, and that leading pictures follow the key frame before their own."""
     pts = tables.pts
     if (np.diff(pts) > 0).all():
         return

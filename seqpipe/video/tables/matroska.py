@@ -157,7 +157,7 @@ def read_header(source: Source) -> MatroskaHeader:
                     raise UnusableTablesError("its header is too large")
                 body = read(at - begin, begin)
                 if identity == _TRACKS:
-                    entries = [part for kind, part in _elements(body) if kind == _ENTRY]
+                    entries = [content for kind, content in _elements(body) if kind == _ENTRY]
                 elif identity == _SEEK_HEAD:
                     cues = _offset_of_cues(body, segment) or cues
                 else:
@@ -166,21 +166,22 @@ def read_header(source: Source) -> MatroskaHeader:
 
 
 def _header(scale: int, entries: list[bytes], begin: int, end: int, attached: bool) -> MatroskaHeader:
+    """Return the header of the only video track."""
     tracks = [(entry, dict(_elements(entry))) for entry in entries]
-    videos = [(entry, parts) for entry, parts in tracks if _value(parts, _TYPE, 0) == _VIDEO]
+    videos = [(entry, elements) for entry, elements in tracks if _value(elements, _TYPE, 0) == _VIDEO]
     if len(videos) != 1 or not scale:
         raise UnusableTablesError("it does not have exactly one video track")
-    _, parts = videos[0]
-    if {_ENCODINGS, _TRACK_SCALE, _OPERATION, _CODEC_DELAY} & parts.keys():
+    _, elements = videos[0]
+    if {_ENCODINGS, _TRACK_SCALE, _OPERATION, _CODEC_DELAY} & elements.keys():
         raise UnusableTablesError("its packets are stored encoded, or its clock is moved")
-    codec = parts.get(_CODEC, b"").rstrip(b"\0").decode("latin-1")
+    codec = elements.get(_CODEC, b"").rstrip(b"\0").decode("latin-1")
     return MatroskaHeader(
-        track=_value(parts, _NUMBER, 0),
+        track=_value(elements, _NUMBER, 0),
         codec=codec,
         scale=scale,
-        duration=_value(parts, _DEFAULT_DURATION, 0) // scale,
-        entry={kind: part for kind, part in parts.items() if kind not in _NAMES},
-        others=tuple(tuple(parts.get(kind, b"") for kind in _FFMPEG_ELEMENTS) for _, parts in tracks),
+        duration=_value(elements, _DEFAULT_DURATION, 0) // scale,
+        entry={kind: content for kind, content in elements.items() if kind not in _NAMES},
+        others=tuple(tuple(elements.get(kind, b"") for kind in _FFMPEG_ELEMENTS) for _, elements in tracks),
         attached=attached,
         begin=begin,
         end=end,
@@ -204,6 +205,7 @@ def read_tables(source: Source, header: MatroskaHeader) -> Tables:
 
 
 def _tables(header: MatroskaHeader, columns: _Columns) -> Tables:
+    """Return packets as checked tables."""
     pts, size, offset, duration, key = columns
     if len(pts) and int(pts.min()) < 0:
         raise UnusableTablesError("a time is below zero")
@@ -234,11 +236,11 @@ def read_cues(source: Source, header: MatroskaHeader) -> Cues:
         body = read(end - begin, begin)
     cues: list[tuple[int, int]] = []
     for kind, point in _elements(body):
-        parts = list(_elements(point)) if kind == _CUE else []
-        tracks = [dict(_elements(part)) for name, part in parts if name == _CUE_TRACKS]
+        elements = list(_elements(point)) if kind == _CUE else []
+        tracks = [dict(_elements(content)) for name, content in elements if name == _CUE_TRACKS]
         own = [track for track in tracks if _value(track, _CUE_TRACK, 0) == header.track]
         cues += [
-            (_value(dict(parts), _CUE_TIME, 0), header.segment + _value(t, _CUE_CLUSTER, 0)) for t in own
+            (_value(dict(elements), _CUE_TIME, 0), header.segment + _value(t, _CUE_CLUSTER, 0)) for t in own
         ]
     times, offsets = np.array(cues, np.int64).reshape(-1, 2).T
     ascending = len(cues) and (np.diff(times) > 0).all() and (np.diff(offsets) >= 0).all()
@@ -277,10 +279,11 @@ def _is_past(blocks: _Blocks, until: int) -> bool:
 
 
 def _offset_of_cues(body: bytes, segment: int) -> int:
+    """Return the position of the cues by the seek head; None without one."""
     for kind, entry in _elements(body):
-        parts = dict(_elements(entry)) if kind == _SEEK else {}
-        if _value(parts, _SEEK_ID, 0) == _CUES:
-            return segment + _value(parts, _SEEK_PLACE, 0)
+        elements = dict(_elements(entry)) if kind == _SEEK else {}
+        if _value(elements, _SEEK_ID, 0) == _CUES:
+            return segment + _value(elements, _SEEK_PLACE, 0)
     return 0
 
 
@@ -289,7 +292,7 @@ def _by_c(source: Source, header: MatroskaHeader) -> _Columns | None:
     native = _native()
     if native is None or source.path is None:
         return None
-    state, parts = np.array([0, header.begin, _FULL], np.int64), list[_Columns]()
+    state, elements = np.array([0, header.begin, _FULL], np.int64), list[_Columns]()
     with descriptor_of(source) as descriptor:
         while state[2] == _FULL:
             columns = tuple(np.empty(_CAPACITY, kind) for kind in _KINDS)
@@ -297,10 +300,10 @@ def _by_c(source: Source, header: MatroskaHeader) -> _Columns | None:
             native.seqpipe_blocks(*arguments, *(buffer_of(column) for column in (*columns, state)))
             if state[2] == _FULL and not state[0]:
                 return None  # a cluster with more blocks than the arrays have entries
-            parts.append(tuple(column[: state[0]] for column in columns))
+            elements.append(tuple(column[: state[0]] for column in columns))
     if state[2]:
         raise UnusableTablesError(_ENDS[int(state[2])])
-    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return tuple(np.concatenate(columns) for columns in zip(*elements, strict=True))
 
 
 @cache
@@ -344,6 +347,7 @@ def _cluster(
 def _group(
     window: _Window, header: MatroskaHeader, at: int, end: int, time: int | None, blocks: _Blocks
 ) -> None:
+    """Add the packet of a block group."""
     refers, added, duration, before = False, False, -1, len(blocks.pts)
     while at < end:
         identity, begin, at = window.element(at, end)
@@ -374,6 +378,7 @@ def _block(
     *,
     simple: bool,
 ) -> None:
+    """Add the packet of a block."""
     track, at = window.size(begin)
     if track != header.track:
         return
@@ -455,6 +460,6 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
         yield identity, data[begin:at]
 
 
-def _value(parts: dict[int, bytes], identity: int, default: int) -> int:
-    data = parts.get(identity)
+def _value(elements: dict[int, bytes], identity: int, default: int) -> int:
+    data = elements.get(identity)
     return default if data is None else int.from_bytes(data[:8], "big")

@@ -373,6 +373,7 @@ def _kind_of(trak: memoryview) -> bytes:
 
 
 def _track(trak: memoryview) -> Mp4Track:
+    """Parse a track's header and the boxes of its sample table."""
     header, media = _inside(trak, b"tkhd"), _inside(trak, b"mdia")
     clock = _inside(media, b"mdhd")
     long = _is_long(clock)
@@ -440,6 +441,7 @@ def _runs(boxes: dict[bytes, memoryview], kind: bytes, count: int) -> IntArray |
 
 
 def _sizes(boxes: dict[bytes, memoryview]) -> IntArray:
+    """Return the packets' sizes."""
     body = boxes.get(b"stsz")
     if body is not None:
         if number(body, 4):
@@ -489,6 +491,7 @@ def _offsets(boxes: dict[bytes, memoryview], size: IntArray) -> IntArray:
 
 
 def _keys(boxes: dict[bytes, memoryview], count: int) -> BoolArray:
+    """Return a mask of the key packets."""
     listed = _table(boxes, b"stss", 1)
     if listed is None:
         return np.ones(count, dtype=bool)

@@ -79,11 +79,13 @@ def open_hdf5(source: Source, start: Start, key: str | None = None) -> IndexedVo
 
 
 def _note(arrays: dict[str, Any], name: str, node: Any, kind: type) -> None:
+    """Add a node to the arrays of a file, if it is an array of numbers."""
     if isinstance(node, kind) and node.shape and node.dtype.kind in "biufc":  # type: ignore[attr-defined]  # of h5py
         arrays[name] = node
 
 
 def _hdf5_letters(data: Any, source: str) -> str:
+    """Return the axes of an array of an HDF5 file."""
     labels = [_AXES.get(axis.label.lower(), "?") for axis in data.dims]
     known = "?" not in labels and len(set(labels)) == len(labels) and {"H", "W"} <= set(labels)
     return "".join(labels) if known else npy_letters(data.shape, source)
@@ -193,6 +195,7 @@ def _ome_image(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _array_of(node: Any, image: dict[str, Any] | None, key: str | None, name: str) -> Any:
+    """Return the named or only array of a group."""
     if hasattr(node, "shape"):
         return node
     path = key if key is not None else (image["datasets"][0]["path"] if image else None)
@@ -210,6 +213,7 @@ def _array_of(node: Any, image: dict[str, Any] | None, key: str | None, name: st
 
 
 def _zarr_letters(image: dict[str, Any] | None, shape: tuple[int, ...], name: str) -> str:
+    """Return the axes of a Zarr array."""
     axes = (image or {}).get("axes")
     if not axes:
         return npy_letters(shape, name)

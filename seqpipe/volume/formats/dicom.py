@@ -39,6 +39,7 @@ def open_file(source: Source, start: Start, key: str | None = None) -> DicomVolu
 def _volume(
     sources: Seq[Source], headers: Seq[Any], name: str, key: str | None = None
 ) -> DicomVolume | IndexedVolume:
+    """Return the volume of files with their headers."""
     if len(sources) == 1 and is_segmentation(headers[0], name) and names_segments(sources[0]):
         return open_segmentation(sources[0], key)
     with readable(name):
@@ -109,6 +110,7 @@ def _ending(name: str) -> str:
 
 
 def _incomplete(lost: Seq[_Lost], name: str) -> UnreadableSourceError:
+    """Return the error for files of a series that cannot be read."""
     listed = "; ".join(f"{PurePath(file.name).name} ({file.reason})" for file in lost[:_NAMED])
     more = f"; and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
     return UnreadableSourceError(
@@ -188,6 +190,7 @@ def _info(
     kind: np.dtype[Any],
     scales: set[tuple[tuple[float, float], bool]],
 ) -> VolumeInfo:
+    """Return the facts of a volume of slices."""
     header, first = headers[0], layers.volumes[0]
     channels = int(header.get("SamplesPerPixel", 1) or 1)
     shape: tuple[int, ...] = (len(first), first[0].rows, first[0].columns, channels)
@@ -234,6 +237,7 @@ def _notes(headers: Seq[Any], first: DicomSlice, scales: set[tuple[tuple[float, 
 
 
 def _facts(header: Any) -> dict[str, Any]:
+    """Return further fields of a header."""
     names = {
         "series": "SeriesInstanceUID",
         "description": "SeriesDescription",
@@ -273,6 +277,7 @@ def _pixel_type(sources: Seq[Source], headers: Seq[Any], name: str) -> np.dtype[
 
 
 def _in_bits(kind: np.dtype[Any]) -> str:
+    """Return a dtype in words."""
     words = {"i": ", signed", "f": ", floating point"}
     return f"{8 * kind.itemsize} bits{words.get(kind.kind, '')}"
 
@@ -280,6 +285,7 @@ def _in_bits(kind: np.dtype[Any]) -> str:
 def _which(
     by_series: dict[str, list[tuple[Source, Any]]], name: str, series: str | None
 ) -> UnreadableSourceError:
+    """Return the error that lists the series to choose from."""
     if not by_series:
         return UnreadableSourceError("there is no DICOM file with an image", source=name)
     ordered = sorted(by_series.items(), key=lambda item: -len(item[1]))

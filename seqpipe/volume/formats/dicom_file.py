@@ -99,6 +99,7 @@ def dataset_of(source: Source, tags: list[str] | None = None) -> Any:
 
 
 def _without_pixels(name: str, header: Any) -> UnreadableSourceError:
+    """Return the error for a file without pixels."""
     uid = header.get("SOPClassUID") or getattr(header, "file_meta", {}).get("MediaStorageSOPClassUID")
     kind, modality = getattr(uid, "name", "") or "", header.get("Modality")
     if kind[:1].isdigit():  # the name of an unknown UID, which may be a part of one, is itself
@@ -166,6 +167,7 @@ def _is_bare(source: Source) -> bool:
 
 @contextlib.contextmanager
 def _file(source: Source) -> Iterator[Any]:
+    """Yield the file, unpacked."""
     file = unpacked(source).for_demuxer()
     opened = open(file, "rb") if isinstance(file, str) else file  # noqa: PTH123, SIM115  a path as text
     with contextlib.closing(opened):

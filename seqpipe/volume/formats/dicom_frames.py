@@ -36,6 +36,7 @@ def slices_of(source: Source, header: Any) -> Iterator[DicomSlice]:
 
 
 def _frames(source: Source, header: Any) -> Iterator[DicomSlice]:
+    """Yield the frames of one file."""
     count = int(header.get("NumberOfFrames", 1) or 1)
     shared = _group(header, "SharedFunctionalGroupsSequence", 0)
     several = count > 1 or "PerFrameFunctionalGroupsSequence" in header
@@ -188,6 +189,7 @@ def _siemens(source: Source) -> tuple[int, Any]:
 
 
 def _group(header: Any, name: str, index: int) -> Any:
+    """Return an item of a sequence, or None."""
     sequence = header.get(name)
     return sequence[index] if sequence is not None and index < len(sequence) else None
 
@@ -206,6 +208,7 @@ def _first(groups: Seq[Any], sequence: str, fields: Seq[str]) -> Any:
 
 
 def _values(group: Any, name: str, count: int) -> tuple[float, ...] | None:
+    """Return the numbers of a field, if these are as many as wanted."""
     value = None if group is None else group.get(name)
     if value is None or not hasattr(value, "__len__") or len(value) != count:
         return None

@@ -144,6 +144,7 @@ def segmentation_of(source: Source) -> Segmentation:
 
 
 def _segment(group: Any, shared: Any, source: Source) -> int:
+    """Return the number of the segment that a frame is of."""
     for item in (group, *shared):
         found = item.get("SegmentIdentificationSequence")
         if found:
@@ -223,6 +224,7 @@ def open_segmentation(source: Source, key: str | None = None) -> IndexedVolume:
 
 
 def _info(found: Segmentation, shape: Seq[int], dtype: Any, letters: str) -> VolumeInfo:
+    """Return the facts of a segmentation."""
     header = {"kind": found.kind.lower(), "segments": {str(n): name for n, name in found.names.items()}}
     return info_of_array(
         found.source.name,

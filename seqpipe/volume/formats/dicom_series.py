@@ -173,6 +173,7 @@ def _one_spacing(slices: Seq[DicomSlice], source: str) -> list[str]:
 
 
 def _close(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
+    """Return whether two spacings are equal within rounding."""
     return one is not None and other is not None and bool(np.allclose(one, other, rtol=_SAME_SPACING, atol=0))
 
 
@@ -187,6 +188,7 @@ def _without_places(slices: Seq[DicomSlice], notes: Seq[str]) -> Layers:
 
 
 def _one_orientation(slices: Seq[DicomSlice], source: str) -> FloatArray:
+    """Return the orientation that all slices have, or refuse them."""
     orientations: list[tuple[FloatArray, int]] = []
     for dicom_slice in slices:
         own = _directions(dicom_slice, source)
@@ -339,4 +341,5 @@ def _same_places(volumes: Seq[Seq[DicomSlice]], pixel: float, source: str) -> No
 
 
 def _refused(fact: str, source: str, advice: str | None = None) -> UnreadableSourceError:
+    """Return the error for slices that are no volume."""
     return UnreadableSourceError(fact, source=source, advice=advice)

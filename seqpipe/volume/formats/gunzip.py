@@ -148,6 +148,7 @@ def _pieces(
 
 
 def _too_much(source: str, expected: int) -> SourceError:
+    """Return the error for a stream that holds more than expected."""
     return damaged(
         source, f"the compressed data holds more than the {expected:,} bytes that its header promises"
     )
@@ -193,6 +194,8 @@ def _caller(
     free: Callable[[int], None],
     function: Callable[..., int],
 ) -> _Decompress:
+    """Return the function that inflates, with a decompressor of its own for each call."""
+
     def decompress(data: bytes, read: int, out: AnyArray, written: int) -> tuple[int, int, int]:
         used, produced = ctypes.c_size_t(), ctypes.c_size_t()
         state = allocate()

@@ -93,4 +93,5 @@ def _decoded(source: Source) -> AnyArray:
 
 
 def _describe(image: AnyArray) -> str:
+    """Return the size and dtype of an image in words."""
     return f"{'×'.join(map(str, image.shape))} {image.dtype}"

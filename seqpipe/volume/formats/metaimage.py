@@ -110,6 +110,7 @@ def _fields(source: Source) -> tuple[dict[str, str], int]:
 
 
 def _voxels(source: Source, file: str, end: int) -> tuple[Source, int]:
+    """Return the source of the voxels, and where they begin."""
     if file.upper() == "LOCAL":
         return source, end
     if file.upper().startswith("LIST") or "%" in file:
@@ -135,6 +136,7 @@ def _affine(fields: dict[str, str], count: int, source: str) -> FloatArray:
 
 
 def _is_true(text: str) -> bool:
+    """Return whether a field is true."""
     return text.strip().lower() in ("true", "1", "t", "yes")
 
 
@@ -177,4 +179,5 @@ def metaimage_bytes(sequence: Sequence) -> bytes:
 
 
 def _joined(values: FloatArray) -> str:
+    """Return numbers as the text of a field."""
     return " ".join(repr(float(value)) for value in values)

@@ -72,6 +72,7 @@ def open_mgh(source: Source, start: Start) -> StoredVolume:
 
 
 def _affine(data: bytes, size: tuple[int, int, int], *, known: bool) -> FloatArray:
+    """Return the affine of a header."""
     if known:
         values = np.array(struct.unpack_from(">15f", data, 30), dtype=np.float64)
         spacing, axes, center = values[:3], values[3:12].reshape(3, 3).T, values[12:]

@@ -157,10 +157,12 @@ def header_of(data: bytes, source: str) -> Header:
 
 
 def _whole(value: float) -> int:
+    """Return a number of a header as an integer; -1 where it is not finite."""
     return int(value) if np.isfinite(value) else -1
 
 
 def _text(data: bytes) -> str:
+    """Return the text of a header's field."""
     return data.partition(b"\0")[0].decode("latin-1").strip()
 
 
@@ -256,6 +258,7 @@ def _info(header: Header, source: str, *, compressed: bool) -> tuple[VolumeInfo,
 
 
 def _header_facts(header: Header) -> dict[str, Any]:
+    """Return further fields of a header."""
     forms = {"qform": header.qform[0], "sform": header.sform[0]}
     return {
         "version": header.version,
@@ -287,10 +290,12 @@ def _kept(header: Header, dim: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float:
+    """Return a number, or 0 where it is not finite."""
     return value if np.isfinite(value) else 0.0
 
 
 def _time_step(header: Header) -> float | None:
+    """Return the interval between volumes in seconds."""
     unit = SECONDS.get(header.units & 0x38)
     step = header.pixdim[4]
     return step * unit if unit and np.isfinite(step) and step > 0 else None
@@ -329,6 +334,7 @@ def _space(header: Header, dim: tuple[int, ...]) -> tuple[FloatArray, str, list[
 
 
 def _alike(one: FloatArray, other: FloatArray, dim: tuple[int, ...]) -> bool:
+    """Return whether two affines put every voxel at the same place."""
     from ..space import grids_agree
 
     with np.errstate(invalid="ignore"):

@@ -62,6 +62,7 @@ def open_npy(source: Source, start: Start) -> StoredVolume:
 def _described(
     shape: tuple[int, ...], fortran: bool, dtype: np.dtype[Any], source: str, form: str
 ) -> tuple[VolumeInfo, Storage]:
+    """Return the facts of an array, and how it is stored."""
     letters = npy_letters(checked_shape(shape, source), source)
     if fortran:
         shape, letters = shape[::-1], letters[::-1]
@@ -135,6 +136,7 @@ class NpzVolume:
 
     @contextmanager
     def _archive(self) -> Iterator[zipfile.ZipFile]:
+        """Open the archive."""
         with (
             reading_zip(self._source.name),
             zipfile.ZipFile(self._source.for_demuxer()) as archive,
@@ -142,6 +144,7 @@ class NpzVolume:
             yield archive
 
     def _affine(self, archive: zipfile.ZipFile, name: str | None) -> FloatArray | None:
+        """Return the affine in an archive."""
         if name is None or archive.getinfo(name).file_size > 1 << 12:
             return None
         matrix = array_of_npy(member_bytes(archive, name, self._source.name), self._source.name)

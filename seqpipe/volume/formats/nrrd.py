@@ -181,11 +181,13 @@ def _directions(fields: dict[str, str], kinds: list[str], count: int, source: st
 
 
 def _origin(fields: dict[str, str], source: str) -> FloatArray:
+    """Return the origin of a header."""
     text = fields.get("space origin")
     return np.zeros(3) if text is None else _vector("space origin", text, source)
 
 
 def _vector(name: str, text: str, source: str) -> FloatArray:
+    """Parse a vector."""
     values = numbers(name, text.strip("() ").replace(",", " "), None, source)
     if len(values) not in (2, 3):
         raise bad_field(name, text, "vectors of 3 numbers", source)

@@ -65,7 +65,7 @@ def is_volume(origin: Any) -> bool:
     if _headed(origin) is not None:
         return True
     source = open_source(origin)
-    return _kind(source) is not None or _was_volume(source)
+    return source.stills is None and (_kind(source) is not None or _was_volume(source))
 
 
 def open_volume(
@@ -99,6 +99,7 @@ def open_volume(
 
 
 def _open_file(source: Source, series: str | None, key: str | None) -> VolumeSource:
+    """Open a file by its content."""
     from .start import (  # programs that only test whether a file is a volume do not need it
         Start,
         Unpacked,
@@ -200,6 +201,7 @@ def _was_volume(source: Source) -> bool:
 
 
 def _is_several(origin: Any) -> bool:
+    """Return whether an origin is a list of files."""
     return isinstance(origin, (list, tuple)) and bool(origin)
 
 
@@ -313,6 +315,7 @@ def open_files(origins: Seq[Any], *, series: str | None = None) -> VolumeSource:
 
 
 def _is_dicom(name: str) -> bool:
+    """Return whether a file is DICOM."""
     try:
         return _kind(open_source(name)) == "dicom"
     except SourceError:

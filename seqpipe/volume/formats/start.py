@@ -131,11 +131,13 @@ class Unpacked(Source):
         self.packed.close()
 
     def _opened(self) -> Source:
+        """Return the content."""
         if self._content is None:
             self._content = open_source(self._load())
         return self._content
 
     def _inflated(self) -> bytes:
+        """Return the inflated content."""
         compression = cast("Compression", packing_of(self.packed.read([(0, _FILE_HEAD)])[0]))
         stream = self.packed.read([(0, self.packed.size())])[0]
         return inflate_all(stream, self.name, compression)
@@ -191,6 +193,8 @@ def members_of(source: Source, key: str | None) -> list[Source]:
 
 
 def _member(source: Source, name: str) -> Source:
+    """Return a file of an archive."""
+
     def load() -> bytes:
         with reading_zip(source.name), zipfile.ZipFile(source.for_demuxer()) as archive:
             return bytes(member_bytes(archive, name, source.name))
@@ -199,11 +203,13 @@ def _member(source: Source, name: str) -> Source:
 
 
 def _hidden(name: str) -> bool:
+    """Return whether a file of an archive is one that systems add."""
     parts = PurePosixPath(name).parts
     return any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 
 def _several(names: Seq[str]) -> str:
+    """Return the first of many names, and the number of the others."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
 
@@ -242,6 +248,7 @@ def whole_numbers(name: str, value: str, count: int | None, source: str) -> tupl
 
 
 def _parsed(kind: Callable[[str], Any], name: str, value: str, count: int | None, source: str) -> list[Any]:
+    """Parse the values of a field."""
     try:
         parts = [kind(part) for part in value.split()]
     except ValueError:

@@ -45,6 +45,7 @@ def open_labels(labels: LabelFiles, open_volume: Callable[[Any], VolumeSource]) 
 def _of_file(
     labels: LabelFiles, like: VolumeInfo | None, open_volume: Callable[[Any], VolumeSource]
 ) -> Structures:
+    """Return the structures of one file."""
     if isinstance(labels.files, (str, bytes)) or hasattr(labels.files, "__fspath__"):
         source = open_source(labels.files)
         if is_dicom(source):
@@ -53,6 +54,7 @@ def _of_file(
 
 
 def _of_dicom(labels: LabelFiles, source: Source, like: VolumeInfo | None) -> Structures:
+    """Return the structures of a DICOM file."""
     if _is_structure_set(source):
         if like is None:
             raise ParameterError(
@@ -160,6 +162,7 @@ class Structures:
         return IndexedVolume(info, letters, window, self.sources)
 
     def _merged(self, box: Box, kind: np.dtype[Any], overlap: Overlap, source: str) -> AnyArray:
+        """Return a box of all structures in one volume."""
         labels = np.zeros(box.shape, kind)
         for name, read in self.reads.items():
             mask = read(box)
@@ -179,6 +182,7 @@ def _of_masks(
     open_volume: Callable[[Any], VolumeSource],
     threshold: float,
 ) -> Structures:
+    """Return the structures of files with one structure each."""
     reads: dict[str, _Read] = {}
     sources: list[Source] = []
     grid = like
@@ -207,6 +211,7 @@ def _of_masks(
 
 
 def _of_label_map(volume: VolumeSource, like: VolumeInfo | None) -> Structures:
+    """Return the labels of a volume as structures."""
     read = _on(like, volume.info, partial(_values, volume))
     return Structures(like or volume.info, {}, {}, tuple(volume.sources), read)
 
@@ -232,11 +237,13 @@ def _on(like: VolumeInfo | None, info: VolumeInfo, read: _Read) -> _Read:
 
 
 def _mask(volume: VolumeSource, threshold: float, box: Box) -> AnyArray:
+    """Read a box of a mask."""
     result: AnyArray = _values(volume, box) >= threshold
     return result
 
 
 def _values(volume: VolumeSource, box: Box) -> AnyArray:
+    """Read a box of a volume, scaled."""
     data = volume.read(box)[..., 0]
     if volume.info.scale is None:
         return data
@@ -245,17 +252,20 @@ def _values(volume: VolumeSource, box: Box) -> AnyArray:
 
 
 def _above(read: _Read, threshold: float, box: Box) -> AnyArray:
+    """Return where a box is above a threshold."""
     data = read(box)
     result: AnyArray = data if data.dtype == np.bool_ else data >= threshold
     return result
 
 
 def _region(read: _Read, labels: tuple[int, ...], box: Box) -> AnyArray:
+    """Return where a box has one of the labels."""
     result: AnyArray = np.isin(np.rint(read(box)), labels)
     return result
 
 
 def _read_contours(contours: _Contours, info: VolumeInfo, source: str, skip: bool, box: Box) -> AnyArray:
+    """Return where a box is inside of contours."""
     mask: AnyArray = _filled(contours, info.affine, info.grid, box, source, skip=skip)
     return mask
 
@@ -270,6 +280,7 @@ def _info_of(like: Any, open_volume: Callable[[Any], VolumeSource]) -> VolumeInf
 
 
 def _own_info(source: str, grid: tuple[int, int, int], affine: Any) -> VolumeInfo:
+    """Return the facts of a grid without an image."""
     return info_of_array(source, "dicom-seg", grid, np.uint8, "DHW", affine, "dicom")
 
 

@@ -240,6 +240,7 @@ def _arranged(array: AnyArray, axes: str) -> AnyArray:
 
 
 def _notes(series: Any) -> list[str]:
+    """Return the notes on a series of pages."""
     notes = []
     if series.keyframe.photometric == _WHITE_IS_ZERO:
         notes.append(
@@ -317,6 +318,7 @@ def _positive(value: Any, otherwise: float) -> float:
 
 
 def _undecodable(name: str, reason: str) -> UnreadableSourceError:
+    """Return the error for pages that cannot be decoded."""
     return UnreadableSourceError(
         f"this TIFF file cannot be decoded ({reason})",
         source=name,

@@ -179,11 +179,13 @@ class _File:
         return b"".join(parts)
 
     def _sizes(self, data: bytes, count: int) -> list[int]:
+        """Return numbers of the header's integer type."""
         if len(data) < count * self.header.itemsize:
             raise damaged(self.name, "the file ends before the voxels")
         return [int(n) for n in np.frombuffer(data, self.header, count)]
 
     def _unpacked(self, data: bytes, most: int) -> bytes:
+        """Return a decompressed block."""
         try:
             if self.packing == "zlib":
                 return zlib.decompressobj().decompress(data, max(1, most))
@@ -221,16 +223,17 @@ def _chosen(pieces: list[ElementTree.Element], key: str | None, source: str) -> 
         for element in group.iter("DataArray")
     ]
     if key is not None:
-        every = [one for one in every if one[0] == key]
+        every = [entry for entry in every if entry[0] == key]
     if not every:
         raise UnreadableSourceError(
             "there is no array of voxels" if key is None else f"there is no array {key!r}", source=source
         )
-    active = [one for one in every if one[0] == one[2]]
+    active = [entry for entry in every if entry[0] == entry[2]]
     return (active or every)[0][:2]
 
 
 def _array_of(piece: ElementTree.Element, name: str, source: str) -> ElementTree.Element:
+    """Return the element of the named array."""
     for element in piece.iter("DataArray"):
         if element.get("Name", "") == name:
             return element

@@ -230,10 +230,12 @@ def _header(
 
 
 def _cut(text: str, size: int) -> bytes:
+    """Return a text as bytes of at most a size."""
     return text.encode("latin-1", "replace")[:size]
 
 
 def _gzip(data: bytes) -> bytes:
+    """Return data packed by gzip."""
     import deflate
 
     return bytes(deflate.gzip_compress(data, LEVEL))

@@ -164,4 +164,5 @@ def _checked(labels: Sequence, classes: Iterable[int] | None) -> tuple[AnyArray,
 
 
 def _like(labels: Sequence, data: AnyArray) -> Sequence:
+    """Return labels with other voxels."""
     return replace(labels, data=data.reshape(labels.data.shape))

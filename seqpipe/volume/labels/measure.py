@@ -137,10 +137,12 @@ def _mean(values: AnyArray) -> float:
 
 
 def _text(value: Any) -> Any:
+    """Return a value as a cell of the table."""
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def _labels(volume: Any) -> Sequence:
+    """Return a volume of labels."""
     if isinstance(volume, Sequence):
         return volume
     with VolumeReader(volume) as reader:
@@ -155,6 +157,7 @@ def _of_class(
     spacing: tuple[float, ...],
     tolerance: float,
 ) -> LabelMeasures:
+    """Return the measures of one class."""
     ml = float(np.prod(spacing)) / 1000
     both, total = (
         np.count_nonzero(predicted & expected),

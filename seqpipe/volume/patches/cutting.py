@@ -210,6 +210,7 @@ def _row_counts(labels: AnyArray, classes: int) -> AnyArray:
 
 @cache
 def _functions() -> Any:
+    """Return the functions in C, or None."""
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     arguments = (pointer, number, number, number, pointer)
     declared: Mapping[str, tuple[Any, ...]] = {f"class_rows_{size}": arguments for size in (1, 2)}

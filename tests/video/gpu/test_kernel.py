@@ -428,8 +428,8 @@ def test_colors_that_cannot_be_made_are_refused(
     [
         (18, "sdr"),
         *(
-            pytest.param(*one, marks=pytest.mark.deep)
-            for one in ((16, "sdr"), (16, "linear"), (18, "linear"))
+            pytest.param(*case, marks=pytest.mark.deep)
+            for case in ((16, "sdr"), (16, "linear"), (18, "linear"))
         ),
         pytest.param(1, "linear", marks=pytest.mark.deep),
     ],

@@ -157,7 +157,7 @@ def test_few_pictures_are_in_use_of_large_ones(gpu, name, at_once, monkeypatch):
     asked = [request(name, frames) for frames in (range(len(open_index(str(made(name))))), *windows(name, 1))]
     with Engine(1, processes=0) as own, engine("nvdec") as other:
         assert_alike(own.read(asked), other.read(asked))
-    assert {one.outputs for one in gpu.cuvid.decoders.values()} == {3 * at_once}
+    assert {decoder.outputs for decoder in gpu.cuvid.decoders.values()} == {3 * at_once}
     assert gpu.cuvid.early > 0, "no surface was used again while its picture waited"
 
 

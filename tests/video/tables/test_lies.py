@@ -58,11 +58,11 @@ def outcome(build, data):
         return error
 
 
-def differences(one, other) -> set[str]:
+def differences(index, other) -> set[str]:
     columns = ("pts", "size", "offset", "key", "shown", "damaged")
-    found = {n for n in columns if not np.array_equal(getattr(one.packets, n), getattr(other.packets, n))}
+    found = {n for n in columns if not np.array_equal(getattr(index.packets, n), getattr(other.packets, n))}
     rest = ("info", "extradata", "codec_tag", "coded_bits", "end_s", "cut", "dropped_at_start", "set_ups")
-    return found | {name for name in rest if getattr(one, name) != getattr(other, name)}
+    return found | {name for name in rest if getattr(index, name) != getattr(other, name)}
 
 
 def refused_or_scanned(data: bytes) -> set[str]:

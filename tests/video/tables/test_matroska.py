@@ -44,12 +44,14 @@ def test_both_find_the_same(name, tmp_path):
         if at is not None:
             broken[at] ^= int(random.choice([1, 2, 16, 128, 255]))
         path.write_bytes(broken)
-        one, other = (outcome(way, open_source(path), film) for way in (matroska._by_c, matroska._by_python))
-        assert type(one) is type(other)
-        if isinstance(one, str):
+        value, other = (
+            outcome(way, open_source(path), film) for way in (matroska._by_c, matroska._by_python)
+        )
+        assert type(value) is type(other)
+        if isinstance(value, str):
             refused += 1
         else:
-            for a, b in zip(one, other, strict=True):
+            for a, b in zip(value, other, strict=True):
                 np.testing.assert_array_equal(a, b)
     assert refused
 

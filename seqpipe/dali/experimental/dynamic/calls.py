@@ -70,9 +70,9 @@ def computed(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> An
         ParameterError: batches differ in their number of samples, or the operator does not accept an argument.
     """
     batch_size, rng = arguments.pop("batch_size", None), arguments.pop("rng", None)
-    samples = [None if one is None else _samples_of(one) for one in inputs]
-    arguments = {name: _plain(one) for name, one in arguments.items() if one is not None}
-    counts = {one.batch_size for one in (*samples, *arguments.values()) if isinstance(one, Batch)}
+    samples = [None if operand is None else _samples_of(operand) for operand in inputs]
+    arguments = {name: _plain(argument) for name, argument in arguments.items() if argument is not None}
+    counts = {item.batch_size for item in (*samples, *arguments.values()) if isinstance(item, Batch)}
     if batch_size is not None:
         counts.add(int(batch_size))
     with as_dali_raises:
@@ -86,10 +86,12 @@ def computed(row: Row, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> An
         pipe = _Call(count, rng)
         push_pipeline(pipe)
         try:
-            nodes = tuple(one if one is None else ComputedNode(_broadcast(one, count)) for one in samples)
+            nodes = tuple(
+                sample if sample is None else ComputedNode(_broadcast(sample, count)) for sample in samples
+            )
             named = {
-                name: ComputedNode(_broadcast(one, count)) if is_samples(one) else one
-                for name, one in arguments.items()
+                name: ComputedNode(_broadcast(entry, count)) if is_samples(entry) else entry
+                for name, entry in arguments.items()
             }
             result = holding(call_operator(row, nodes, named), run_of(count))
         finally:
@@ -113,8 +115,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (TensorListCPU, TensorListGPU)):
         return Batch(value)
     if isinstance(value, (list, tuple)) and any(map(is_samples, value)):
-        if all(isinstance(one, Tensor) or not is_samples(one) for one in value):
-            return as_tensor(np.stack([np.asarray(one) for one in value]))
+        if all(isinstance(item, Tensor) or not is_samples(item) for item in value):
+            return as_tensor(np.stack([np.asarray(entry) for entry in value]))
         return value
     if (
         hasattr(value, "__dlpack__")
@@ -165,7 +167,7 @@ class Reader:
 
     def __init__(self, **arguments: Any) -> None:
         arguments.pop("max_batch_size", None)
-        arguments = {name: _plain(one) for name, one in arguments.items()}
+        arguments = {name: _plain(argument) for name, argument in arguments.items()}
         wanted = arguments.get("device")
         if wanted == "gpu" and not any(kind in self.operator for kind in ("video", "numpy", "fits")):
             raise dali_error(f"Invalid device {wanted!r}", source=f"ndd.{self.operator}", allowed="'cpu'")
@@ -348,7 +350,7 @@ def imread(filepaths: Any, /, *, device: Any = "cpu", **arguments: Any) -> Any:
         arguments: arguments of ``fn.decoders.image``.
     """
     if isinstance(filepaths, (list, tuple)):
-        texts: Any = as_batch([_path_bytes(one) for one in filepaths])
+        texts: Any = as_batch([_path_bytes(path) for path in filepaths])
     else:
         texts = filepaths if is_samples(filepaths) else _path_bytes(filepaths)
     data = GROUP.io.file.read(texts)

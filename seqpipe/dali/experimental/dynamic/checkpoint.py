@@ -70,7 +70,7 @@ class Checkpoint:
                 f"{type(op).__name__} has no state", source="ndd.checkpoint", allowed="readers and RNG"
             )
         if name is None:
-            same = sum(type(one).__name__ == type(op).__name__ for one in self._objects.values())
+            same = sum(type(known).__name__ == type(op).__name__ for known in self._objects.values())
             name = f"{type(op).__name__}_{same}"
         if self._objects.get(name, op) is not op:
             raise ParameterError(f"two objects have the name {name!r}", source="ndd.checkpoint")
@@ -93,13 +93,13 @@ class Checkpoint:
 
     def collect(self) -> None:
         """Take the states of the registered objects."""
-        self._states |= {name: one.get_state() for name, one in self._objects.items()}
+        self._states |= {name: known.get_state() for name, known in self._objects.items()}
 
     def restore(self) -> None:
         """Set the states of the registered objects."""
-        for name, one in self._objects.items():
+        for name, known in self._objects.items():
             if name in self._states:
-                one.set_state(self._states[name])
+                known.set_state(self._states[name])
 
     def serialize(self) -> str:
         """Return the states as text."""

@@ -65,15 +65,18 @@ _ALL: Final = (
     DType(_KIND.enum, 32, "ImageType", DALIDataType.IMAGE_TYPE),
     DType(_KIND.enum, 32, "InterpType", DALIDataType.INTERP_TYPE),
 )
-_BY_NAME: Final = {one.name: one for one in _ALL}
-_BY_ID: Final = {one.type_id: one for one in _ALL if one.type_id is not None}
+_BY_NAME: Final = {item.name: item for item in _ALL}
+_BY_ID: Final = {entry.type_id: entry for entry in _ALL if entry.type_id is not None}
 _ENUMERATIONS: Final[dict[type, str]] = {
     DALIDataType: "DataType",
     DALIImageType: "ImageType",
     DALIInterpType: "InterpType",
 }
 BY_PUBLIC_NAME: Final = {
-    (str(np.dtype(f"{one.name[0]}{one.bytes}")) if one.name[1:].isdigit() else one.name): one for one in _ALL
+    (
+        str(np.dtype(f"{element.name[0]}{element.bytes}")) if element.name[1:].isdigit() else element.name
+    ): element
+    for element in _ALL
 }
 """The types by the names that they have in the module: ``uint8``, ``float32``, ``bool`` and others."""
 

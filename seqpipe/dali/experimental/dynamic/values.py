@@ -314,8 +314,8 @@ class Batch(_Samples):
         else:
             number = numbers[int(sample_range)]
             return Tensor._of(Value(self._value[number][None], self._value.layout), self._kind)
-        parts = [self._value[n] for n in chosen]
-        return Batch._of(Value.of(parts, self._value.layout) if parts else self._value.only(0), self._kind)
+        arrays = [self._value[n] for n in chosen]
+        return Batch._of(Value.of(arrays, self._value.layout) if arrays else self._value.only(0), self._kind)
 
     def torch(self, copy: bool | None = None, pad: bool = False) -> Any:
         """Return all samples as one tensor of PyTorch; with ``pad`` they may differ in shape."""
@@ -330,7 +330,7 @@ class Batch(_Samples):
     def __repr__(self) -> str:
         return _text(
             "Batch",
-            "[" + ",\n".join(str(np.asarray(part)) for part in self._value.on_host()) + "]",
+            "[" + ",\n".join(str(np.asarray(array)) for array in self._value.on_host()) + "]",
             dtype=self.dtype,
             device=repr(str(self.device)).replace("'", '"'),
             layout=self.layout and f'"{self.layout}"',
@@ -380,10 +380,10 @@ def _subscript(samples: _Samples, key: Any) -> Any:
     """Return a subscript of each sample, whose indices may be tensors and batches."""
     count = len(samples._value)
 
-    def index(part: Any) -> Any:
-        if isinstance(part, slice):
-            return slice(index(part.start), index(part.stop), index(part.step))
-        return ComputedNode(_broadcast(part, count)) if isinstance(part, _Samples) else part
+    def index(array: Any) -> Any:
+        if isinstance(array, slice):
+            return slice(index(array.start), index(array.stop), index(array.step))
+        return ComputedNode(_broadcast(array, count)) if isinstance(array, _Samples) else array
 
     keys = key if isinstance(key, tuple) else (key,)
     with as_dali_raises:
@@ -394,19 +394,21 @@ def _subscript(samples: _Samples, key: Any) -> Any:
 
 def _arithmetic(sign: str, left: Any, right: Any) -> Any:
     """Return the result of a binary operation: a batch if an operand is one, else a tensor."""
-    counts = {one.batch_size for one in (left, right) if isinstance(one, Batch)}
+    counts = {entry.batch_size for entry in (left, right) if isinstance(entry, Batch)}
     if len(counts) > 1:
         raise dali_error(f"{sign!r} of batches of {' and '.join(map(str, counts))} samples")
     count = counts.pop() if counts else 1
     with as_dali_raises:
         operands = [
-            _broadcast(one, count)
-            if isinstance(one, _Samples)
-            else (operand_of(sign, one) if not hasattr(one, "__dlpack__") else as_tensor(one)._array)
-            for one in (left, right)
+            _broadcast(element, count)
+            if isinstance(element, _Samples)
+            else (
+                operand_of(sign, element) if not hasattr(element, "__dlpack__") else as_tensor(element)._array
+            )
+            for element in (left, right)
         ]
         value = combined(sign, operands)
-    return (Batch if any(isinstance(one, Batch) for one in (left, right)) else Tensor)._of(value)
+    return (Batch if any(isinstance(current, Batch) for current in (left, right)) else Tensor)._of(value)
 
 
 set_operators(_Samples, _arithmetic)
@@ -432,15 +434,15 @@ def _gathered(tensors: Any, kind: Any) -> tuple[Value, DType | None]:
         if kind is None:
             raise dali_error("Element type of an empty batch", source="ndd.batch", allowed="dtype=…")
         return Value(np.zeros(0, np.int32)), None
-    ones = [as_tensor(one) for one in tensors]
+    ones = [as_tensor(element) for element in tensors]
     first = ones[0]
-    for one in ones:
-        if one.dtype != first.dtype or one.ndim != first.ndim:
-            both = f"{first.dtype} of {first.ndim} axes and {one.dtype} of {one.ndim}"
+    for entry in ones:
+        if entry.dtype != first.dtype or entry.ndim != first.ndim:
+            both = f"{first.dtype} of {first.ndim} axes and {entry.dtype} of {entry.ndim}"
             raise dali_error(
                 f"samples {both} in a batch", source="ndd.batch", allowed="one dtype and number of axes"
             )
-    return Value.of([one._array for one in ones], first.layout or ""), first._kind
+    return Value.of([current._array for current in ones], first.layout or ""), first._kind
 
 
 def _adapted(
@@ -454,11 +456,11 @@ def _adapted(
         if not len(value):
             value = value.with_data(value.data.astype(stored))
         elif value.dtype.name != stored:
-            value, copy = each_of(value, lambda part: converted(part, stored)), False
+            value, copy = each_of(value, lambda sample: converted(sample, stored)), False
     if device is not None:
         value = _moved(value, Device(str(device)), copies=copy)
     elif copy:
-        value = each_of(value, lambda part: part.copy())
+        value = each_of(value, lambda array: array.copy())
     if layout is not None:
         if layout and len(value) and len(layout) != value.ndim:
             raise dali_error(
@@ -475,11 +477,11 @@ def _moved(value: Value, target: Device, *, copies: bool) -> Value:
         if gpu_number(target.device_id) is not None:
             return each_of(value, to_cupy)
     moved = value.on_host()
-    return each_of(moved, lambda part: part.copy()) if copies and moved is value else moved
+    return each_of(moved, lambda array: array.copy()) if copies and moved is value else moved
 
 
-def _address(one: Tensor) -> int:
-    return int(one._storage.data_ptr())
+def _address(value: Tensor) -> int:
+    return int(value._storage.data_ptr())
 
 
 def _text(name: str, values: str, **properties: Any) -> str:
@@ -530,8 +532,8 @@ def _padded(value: Value) -> Value:
     sides = np.max(value.shapes(), axis=0)
     host = value.on_host()
     full = np.zeros((len(host), *sides), value.dtype)
-    for target, part in zip(full, host, strict=True):
-        target[tuple(map(slice, part.shape))] = part
+    for target, array in zip(full, host, strict=True):
+        target[tuple(map(slice, array.shape))] = array
     padded = Value(full, value.layout)
     return padded.on_device() if value.on_gpu else padded
 

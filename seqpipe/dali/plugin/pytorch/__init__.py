@@ -93,7 +93,7 @@ class DALIRaggedIterator(DALIIterator):
         tag = self._tags[name]
         if tag == self.DENSE_TAG:
             return to_torch(value.stacked(title))
-        tensors = [to_torch(part) for part in value.data]
+        tensors = [to_torch(array) for array in value.data]
         return tensors if tag == self.SPARSE_LIST_TAG else [tensor.to_sparse() for tensor in tensors]
 
 
