@@ -54,6 +54,7 @@ _PARTS = {
     "zarr": ("Zarr and OME-Zarr volumes", "zarr"),
     "h5py": ("HDF5 volumes", "hdf5"),
     "blosc2": ("Blosc2 volumes and the disk cache of volumes", "blosc2"),
+    "ipyniivue": ("views of volumes in a notebook", "niivue"),
     "scipy": ("cleaning and measuring labels", "scipy"),
 }
 
