@@ -55,6 +55,7 @@ _PARTS = {
     "h5py": ("HDF5 volumes", "hdf5"),
     "blosc2": ("Blosc2 volumes and the disk cache of volumes", "blosc2"),
     "scipy": ("cleaning and measuring labels", "scipy"),
+    "ipyniivue": ("NiiVue's widget for volumes in notebooks", "niivue"),
 }
 
 
