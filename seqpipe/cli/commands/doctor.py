@@ -56,6 +56,7 @@ _PARTS = {
     "blosc2": ("Blosc2 volumes and the disk cache of volumes", "blosc2"),
     "ipyniivue": ("views of volumes in a notebook", "niivue"),
     "scipy": ("cleaning and measuring labels", "scipy"),
+    "ipyniivue": ("NiiVue's widget for volumes in notebooks", "niivue"),
 }
 
 
