@@ -54,7 +54,6 @@ _PARTS = {
     "zarr": ("Zarr and OME-Zarr volumes", "zarr"),
     "h5py": ("HDF5 volumes", "hdf5"),
     "blosc2": ("Blosc2 volumes and the disk cache of volumes", "blosc2"),
-    "ipyniivue": ("views of volumes in a notebook", "niivue"),
     "scipy": ("cleaning and measuring labels", "scipy"),
     "ipyniivue": ("NiiVue's widget for volumes in notebooks", "niivue"),
 }
