@@ -90,11 +90,15 @@ def _torchio(train: list[dict[str, str]], size: int) -> tuple[Any, Any]:
         tio.RandomNoise(p=0.25),
         tio.RandomFlip(axes=(0, 1, 2)),
     ]
+
+    def prepared(subject: Any) -> Any:
+        found = tio.Compose(head)(subject)
+        return tio.CropOrPad([max(size, side) for side in found.spatial_shape])(found)
+
     subjects = [
         tio.Subject(image=tio.ScalarImage(case["image"]), label=tio.LabelMap(case["label"])) for case in train
     ]
-    ready = [tio.Compose(head)(subject) for subject in subjects]
-    ready = [tio.CropOrPad([max(size, side) for side in each.spatial_shape])(each) for each in ready]
+    ready = [prepared(subject) for subject in subjects]
     sampler, chain = tio.UniformSampler(size), tio.Compose(augment)
 
     def patches() -> Iterator[Any]:
@@ -108,9 +112,8 @@ def _torchio(train: list[dict[str, str]], size: int) -> tuple[Any, Any]:
                 )
 
     def predict(model: Any, case: dict[str, str]) -> Any:
-        subject = tio.Compose(head)(tio.Subject(image=tio.ScalarImage(case["image"])))
-        sides = [min(size, side) for side in subject.spatial_shape]
-        grid = tio.GridSampler(subject, sides, [side // 2 // 2 * 2 for side in sides])
+        subject = prepared(tio.Subject(image=tio.ScalarImage(case["image"])))
+        grid = tio.GridSampler(subject, size, size // 2 // 2 * 2)
         sums = tio.GridAggregator(grid, overlap_mode="hann")
         for cut in grid:
             sums.add_batch(model(cut["image"].data[None].float()), cut[tio.LOCATION][None])

@@ -232,6 +232,11 @@ FAULTS = [
         {"cli/a.py": HEAD + "import importlib\nimportlib.import_module('cupy')\n"},
         "cupy is named",
     ),
+    (
+        "libraries",
+        {"video/cpu.py": HEAD + "import numpy as np\n_R = np.random.default_rng\n"},
+        "numpy.random is named",
+    ),
     ("exports", {"errors.py": '"""A module."""\n'}, "no __all__"),
     ("exports", {"errors.py": HEAD.replace("[]", "['b', 'a']") + "a = b = 1\n"}, "not sorted"),
     ("exports", {"errors.py": HEAD.replace("[]", "['a', 'B']") + "a = B = 1\n"}, "not sorted"),

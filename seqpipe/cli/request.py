@@ -207,6 +207,11 @@ class ExportRequest:
             raise ParameterError(
                 f"--format {writer.name} is for videos", allowed="images and arrays for volumes"
             )
+        if options.to != "files" and writer.streamed:
+            raise ParameterError(
+                f"--to {options.to} and --format {writer.name} exclude one another: shards hold frames",
+                allowed="a format of images or arrays, or --to files",
+            )
         for device in devices:
             writer.setup(device, 1)  # checked now, so that errors come before any work
         pattern = options.pattern or default_pattern(

@@ -1,14 +1,14 @@
-"""Options as keyword arguments: unknown ones are refused with the name that is meant, and a repr shows those given."""
+"""Unknown keyword arguments: refused with the name that is meant, by functions and constructors of the public API."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from ..errors import ParameterError
 
-__all__ = ["OF_OUTPUT", "OF_SEVERAL", "Brief", "nearest", "refuses_unknown", "refuses_unknown_fields"]
+__all__ = ["OF_OUTPUT", "OF_SEVERAL", "nearest", "refuses_unknown", "refuses_unknown_fields"]
 
 _OF_READERS: Final = (
     "Read sequences by seqpipe.videos(source, Clip(length, stride=…)), or one by .sequence(start, length)"
@@ -85,14 +85,3 @@ def refuses_unknown_fields(elsewhere: Mapping[str, str] | None = None) -> Callab
         return cls
 
     return decorate
-
-
-class Brief:
-    """Base of dataclasses, declared with ``repr=False``, whose repr leaves out fields that have their default."""
-
-    def __repr__(self) -> str:
-        from dataclasses import fields  # which importing seqpipe does without
-
-        own: Any = self
-        given = [field.name for field in fields(own) if getattr(self, field.name) != field.default]
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"

@@ -9,14 +9,14 @@ import math
 import os
 from collections.abc import Iterable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, Final
 
 from ..errors import ParameterError
 from .cached import cached_property
 
-__all__ = ["Param", "check_fields", "check_list", "check_path", "choice"]
+__all__ = ["Brief", "Param", "check_fields", "check_list", "check_path", "choice"]
 
 _PLAIN: Final = frozenset({int, float})
 
@@ -143,3 +143,12 @@ def check_path(name: str, value: Any) -> str:
     if isinstance(path, str) and "\0" not in path:
         return path
     raise ParameterError(f"{name}={value!r} is not valid", allowed="a path, as str or pathlib.Path")
+
+
+class Brief:
+    """Base of dataclasses, declared with ``repr=False``, whose repr leaves out fields that have their default."""
+
+    def __repr__(self) -> str:
+        own: Any = self
+        given = [field.name for field in fields(own) if getattr(self, field.name) != field.default]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"

@@ -180,6 +180,9 @@ def by_scenes(
         detector: finds scenes; None for :func:`scene_starts`.
         content: values of the frames of videos.
         run: calls a function with each name, as ``map`` does.
+
+    Raises:
+        ParameterError: the detector fails, or returns something other than frame numbers.
     """
 
     def starts(name: str) -> tuple[IntArray, int, FloatArray] | None:
@@ -191,7 +194,7 @@ def by_scenes(
                 with VideoReader(
                     name, stream=content.indexes.stream, cache_dir=content.indexes.cache_dir
                 ) as video:
-                    found = _checked(detector(video), video)
+                    found = _checked(_detected(detector, video), video)
         except SeqpipeError as error:
             if isinstance(error, ParameterError):
                 raise
@@ -202,6 +205,20 @@ def by_scenes(
     found = dict(zip(names, run(starts, names), strict=True))
     entries = [part for entry in listing.entries for part in _parts(entry, found[entry.name])]
     return replace(listing, entries=tuple(entries))
+
+
+def _detected(detector: SceneDetector, video: VideoReader) -> Iterable[int]:
+    """Call the user's detector; its errors name it and the video."""
+    try:
+        return detector(video)
+    except SeqpipeError:
+        raise
+    except Exception as error:
+        raise ParameterError(
+            f"split={detector!r} fails ({type(error).__name__}: {error})",
+            source=video.info.source,
+            allowed="a function of a reader that returns the frames with which scenes begin",
+        ) from error
 
 
 def _parts(entry: Entry, found: tuple[IntArray, int, FloatArray] | None) -> list[Entry]:

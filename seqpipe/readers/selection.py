@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..core.cached import cached_property
 from ..errors import ParameterError, SeqpipeError, SourceError, described_type
 from ..sampling import Sampler, Span
 from ..sampling.clip import draw_clip
-from ..video.convert.output import DType, OutputSpec
+from ..video.convert.output import OutputSpec
 from ..video.packet_index import Facts
 from .frame_values import Clock, FrameMotion
 
@@ -28,7 +28,6 @@ __all__ = [
     "Selection",
     "fill_in",
     "group_of",
-    "luma_of",
 ]
 
 
@@ -303,13 +302,6 @@ def _shape(output: OutputSpec, catalog: Catalog, sample: SampleRequest) -> tuple
     except ParameterError as error:
         error.source = error.source or sample.source
         raise
-
-
-def luma_of(output: OutputSpec) -> OutputSpec:
-    """Return the output of the luma of another output's frames: uint8, with its geometry and layout."""
-    rounded: DType | None = None if output.rounded is None else "uint8"
-    values: dict[str, Any] = {"mean": None, "std": None, "rounded": rounded, "transfer": "coded"}
-    return replace(output, color="GRAY", dtype="uint8", **values)
 
 
 def fill_in(value: float, plain: OutputSpec, output: OutputSpec) -> float | tuple[float, ...]:

@@ -113,7 +113,7 @@ def overview(
         )
     draw = _RowBuilder(
         image or images[0], given.label_names, chain, dict(names or {}), window, _SIZE.check(size), epoch,
-        {case.key: number for number, case in enumerate(given)},
+        {id(case): number for number, case in enumerate(given)},
     )  # fmt: skip
     results = list(each_case(given, draw.row, workers=workers, progress=progress, on_error=on_error))
     rows = [row for _, row in results if isinstance(row, _Row)]
@@ -138,7 +138,7 @@ class _RowBuilder:
     window: tuple[float, float] | None
     size: int
     epoch: int
-    numbers: Mapping[str, int] = field(default_factory=dict)
+    numbers: Mapping[int, int] = field(default_factory=dict)
 
     def row(self, case: Case) -> _Row:
         """Read a case and return its row."""
@@ -154,7 +154,7 @@ class _RowBuilder:
         legend = None if mask is None else Legend(_classes(mask), case.key, voxel_mm3, self.names)
         figures = self._figures("", volume, mask, legend, ends)
         if self.chain is not None:
-            after = self.chain(parts, epoch=self.epoch, index=self.numbers[case.key])
+            after = self.chain(parts, epoch=self.epoch, index=self.numbers[id(case)])
             turned = _reoriented(after[self.image])
             later = _reoriented(after[self.labels[0]]) if self.labels and self.labels[0] in after else None
             moved = None if later is None else Legend(_classes(later), case.key, None, self.names)

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from ..core.keywords import Brief, refuses_unknown_fields
+from ..core.keywords import refuses_unknown_fields
 from ..core.padding import PadMode
+from ..core.param import Brief
 from ..errors import ParameterError
 from ..readers.volumes.options import Grid, Patch, VolumeTake, Whole
 from ..sampling.params import ClipMode, SegmentMode

@@ -324,7 +324,7 @@ def videos(
     )
     listed = source if isinstance(source, Listing) else listing(source)
     if split is not None:
-        if split != "scenes" and not callable(split):
+        if not (callable(split) or (isinstance(split, str) and split == "scenes")):
             raise ParameterError(
                 f"split={split!r} is not valid",
                 source="videos",

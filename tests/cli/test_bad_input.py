@@ -243,6 +243,10 @@ USAGE = [
     (["--out", "o", "--dtype", "uint16"], "dtype='uint16' does not fit into jpg"),
     (["--out", "o", "--manifest", "m.txt"], "unknown ending 'txt'; allowed: .jsonl, .csv or .parquet"),
     (["--out", "o", "--resume", "--overwrite"], "--resume and --overwrite exclude one another"),
+    (
+        ["--out", "o", "--to", "webdataset", "--format", "mp4"],
+        "--to webdataset and --format mp4 exclude one another",
+    ),
     (["--out", "o", "--device", "tpu"], "device='tpu' is unknown"),
     (["--out", "o", "--on-error", "ignore"], "'ignore' is not one of 'skip', 'raise'"),
 ]

@@ -7,7 +7,7 @@ from ctypes import CFUNCTYPE, Structure, c_int, c_uint, c_uint64, c_void_p
 from functools import partial
 from typing import Any
 
-__all__ = ["CuvidCallbacks", "Status"]
+__all__ = ["CuvidCallbacks", "PictureParams", "Status"]
 
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 _KINDS = {
@@ -17,6 +17,19 @@ _KINDS = {
     "map_frame": (c_void_p, c_int, c_void_p, c_void_p, c_void_p),
     "unmap_frame": (c_void_p, c_uint64),
 }
+
+
+class PictureParams(Structure):
+    """First fields of CUVIDPICPARAMS; the codec's own part follows and is passed on unread."""
+
+    _fields_ = [
+        ("width_in_macroblocks", c_int),
+        ("height_in_macroblocks", c_int),
+        ("surface", c_int),
+        ("is_field", c_int),
+        ("is_bottom_field", c_int),
+        ("is_second_field", c_int),
+    ]
 
 
 class Status(Structure):

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from seqpipe.video.cuda import painter
 from seqpipe.video.engine import gpu_backends
 from seqpipe.video.nvdec import cuvid, hardware, session
-from seqpipe.video.nvdec.cuvid import CODECS, Packet, PictureParams
-from tests.support.cuvid_callbacks import CuvidCallbacks, Status
+from seqpipe.video.nvdec.cuvid import CODECS, Packet
+from tests.support.cuvid_callbacks import CuvidCallbacks, PictureParams, Status
 from tests.support.emulated import EmulatedDevice
 from tests.support.fake_cupy import FakeCupy
 from tests.support.software_parser import CHROMA, CODEC_NAMES, SoftwareParser

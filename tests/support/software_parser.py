@@ -11,8 +11,9 @@ import av.error
 import numpy as np
 from numpy.typing import NDArray
 
-from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, PictureParams, VideoFormat
+from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, VideoFormat
 from seqpipe.video.probe.probe import av_packet
+from tests.support.cuvid_callbacks import PictureParams
 
 __all__ = [
     "CHROMA",

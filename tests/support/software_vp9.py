@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from seqpipe.video.bitstream.bits import BitstreamError
 from seqpipe.video.bitstream.vpx import _frames, _header
-from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, PictureParams, VideoFormat
+from seqpipe.video.nvdec.cuvid import CODECS, END_OF_STREAM, Display, Packet, VideoFormat
+from tests.support.cuvid_callbacks import PictureParams
 from tests.support.software_parser import CHROMA, DONE, FAILED, context_of, decoded, laid_down, packet_of
 
 __all__ = ["SoftwareVp9Parser"]

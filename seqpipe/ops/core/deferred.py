@@ -51,7 +51,9 @@ class Deferrable(ABC):
 
     def refusal(self, fact: str, *, allowed: str | None = None, advice: str | None = None) -> ParameterError:
         """Return the error for an argument or input that is not accepted."""
-        return ParameterError(fact, source=getattr(self, "name", self.title), allowed=allowed, advice=advice)
+        return ParameterError(
+            fact, source=getattr(self, "name", "") or self.title, allowed=allowed, advice=advice
+        )
 
     @abstractmethod
     def rebuilt(self, operators: Seq[Any]) -> Self:

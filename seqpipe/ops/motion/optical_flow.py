@@ -23,7 +23,7 @@ from ...flow.values import to_fixed
 from ...sequence import Batch, Sequence
 from ..arrays.base import ArrayOperand, Arrays
 from ..call.backends import on_device_of
-from ..call.inputs import like_container, like_library
+from ..call.inputs import check_not_empty, like_container, like_library
 from ..core.deferred import or_node
 from ..core.nodes import DataNode, parts_of
 from ..core.parameters import param
@@ -164,8 +164,7 @@ class OpticalFlow(Arrays):
 
     def _of_list(self, values: Any, hints: Any, layout: str | None) -> Any:
         self._check_no_hints(hints, "a list")
-        if not values:
-            raise self.refusal("a list of no arrays", allowed="one or more")
+        check_not_empty(self, values)
         result = self._flows_of_each(values, layout)
         return self._returned([like_container(values, list(column)) for column in zip(*result, strict=True)])
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 
-from ...core.keywords import Brief, refuses_unknown_fields
+from ...core.keywords import refuses_unknown_fields
 from ...core.padding import PAD_MODES, PadMode
-from ...core.param import Param, check_fields, choice
+from ...core.param import Brief, Param, check_fields, choice
 from ...errors import ParameterError
 from ...resampling.gather import Interpolation
 from ...video.device import THREADS

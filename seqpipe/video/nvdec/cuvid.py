@@ -43,7 +43,6 @@ __all__ = [
     "Display",
     "Packet",
     "ParserParams",
-    "PictureParams",
     "ProcParams",
     "VideoFormat",
     "load",
@@ -143,19 +142,6 @@ class VideoFormat(Structure):
         ("aspect", c_int * 2),
         ("signal", c_ubyte * 4),
         ("header_length", c_uint),
-    ]
-
-
-class PictureParams(Structure):
-    """First fields of CUVIDPICPARAMS; the codec's own part follows and is passed on unread."""
-
-    _fields_ = [
-        ("width_in_macroblocks", c_int),
-        ("height_in_macroblocks", c_int),
-        ("surface", c_int),
-        ("is_field", c_int),
-        ("is_bottom_field", c_int),
-        ("is_second_field", c_int),
     ]
 
 

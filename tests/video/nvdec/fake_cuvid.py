@@ -15,9 +15,9 @@ import itertools
 from ctypes import c_void_p
 from typing import Any
 
-from seqpipe.video.nvdec.cuvid import END_OF_STREAM, Display, Packet, PictureParams, VideoFormat
+from seqpipe.video.nvdec.cuvid import END_OF_STREAM, Display, Packet, VideoFormat
 from seqpipe.video.nvdec.hardware import ReleasedDecoders
-from tests.support.cuvid_callbacks import CuvidCallbacks, Status
+from tests.support.cuvid_callbacks import CuvidCallbacks, PictureParams, Status
 
 __all__ = ["FakeCuvid"]
 
