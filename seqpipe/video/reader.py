@@ -130,7 +130,7 @@ class VideoReader(Closing):
         self._by_cues = self._open_by_cues()
         if self._by_cues is None:
             self._indexed = self._open()
-        on_cpu = device == "auto" and self._output.color == "RGBA"
+        on_cpu = self._output.color == "RGBA" and str(device) == "auto"
         self._context = reader_context(parse_device("cpu" if on_cpu else device), decode=DECODE.check(decode))
         with self._context.active():
             converter = self._context.painter.converter(self.info, self._output)

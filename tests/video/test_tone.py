@@ -101,7 +101,7 @@ def test_only_hdr_streams_change():
 )
 def test_what_has_no_transfer_function_is_refused(values):
     with pytest.raises(
-        ParameterError, match="allowed: color='RGB' or 'BGR' without rounded, and a float dtype"
+        ParameterError, match="allowed: color='RGB', 'BGR' or 'RGBA' without rounded, and a float dtype"
     ):
         OutputSpec(**values)
 
