@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -136,22 +137,28 @@ def _encode(path: Path, size: Size, options: dict[str, str], pictures: Iterator[
 
 
 def _filmed(size: Size, content: int) -> Iterator[Picture]:
-    """300 frames of a real video, from frame 300 · content on; a shorter one is played forward and backward."""
+    """300 frames of a real video, from frame 300 · content on; a shorter one is played forward and backward.
+
+    One that has no such frame begins 16 · content frames into that.
+    """
     source = film_source(size)
     if source is None:
         raise FileNotFoundError(
             f"{_MEDIA / _FILMS[size]}: set SEQPIPE_MEDIA to the folder of the shared media"
         )
-    frames: list[Picture] = []
-    with av.open(str(source)) as container:
-        for number, frame in enumerate(container.decode(video=0)):
-            if number >= FRAMES * content:
-                frames.append(frame.reformat(*size, "rgb24").to_ndarray().astype(np.uint8, copy=False))
-            if len(frames) == FRAMES:
-                break
+    first = FRAMES * content
+    frames = _read(source, size, first) or _read(source, size, 0)
     order = [*range(len(frames)), *range(len(frames) - 2, 0, -1)]
-    for number in range(FRAMES):
+    begin = 0 if len(frames) == FRAMES else 16 * content
+    for number in range(begin, begin + FRAMES):
         yield frames[order[number % len(order)]].copy()
+
+
+def _read(source: Path, size: Size, first: int) -> list[Picture]:
+    """Return up to 300 frames of a video from one on."""
+    with av.open(str(source)) as container:
+        shown = itertools.islice(container.decode(video=0), first, first + FRAMES)
+        return [frame.reformat(*size, "rgb24").to_ndarray().astype(np.uint8, copy=False) for frame in shown]
 
 
 def _generated(size: Size, content: int, frames: int, grain: float) -> Iterator[Picture]:

@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--videos", type=int, default=6)
     parser.add_argument("--clips", type=int, default=40)
     parser.add_argument("--least-saved", type=int, nargs="+", default=[1, 4, 1000])
-    parser.add_argument("--folder", type=Path, default=Path("bench_media"))
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "media_out")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.job or _JOBS:
