@@ -173,7 +173,8 @@ def _next(tasks: _Tasks) -> _Task | None:
         return None
 
 
-_POLL_S: Final = 1.0
+# A signal that arrives just before a wait begins is handled only once it ends.
+_POLL_S: Final = 0.1
 
 
 class InterruptibleFuture(Future[ResultT]):
