@@ -64,14 +64,14 @@ def write_sprites(
                 places.append(f"{quote(sheets[-1].name)}#xywh={left},{top},{width},{height}")
         if not places:
             raise OutputError("sprite sheets without frames cannot be written", source=path.name)
-    except BaseException:
+        if fps is not None:
+            times = [float(times[0] + number / Fraction(fps)) for number in range(len(times))]
+        text = "\n".join(chain(["WEBVTT\n"], _cues(times, places)))
+        return write_whole(path, lambda file: _write(text, file))
+    except BaseException:  # sheets without their file would be of no use
         for written in sheets:
             written.unlink(missing_ok=True)
         raise
-    if fps is not None:
-        times = [float(times[0] + number / Fraction(fps)) for number in range(len(times))]
-    text = "\n".join(chain(["WEBVTT\n"], _cues(times, places)))
-    return write_whole(path, lambda file: _write(text, file))
 
 
 def _sheet(pixels: list[Any], columns: int) -> Any:

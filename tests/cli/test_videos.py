@@ -13,8 +13,10 @@ from PIL import Image
 
 import seqpipe
 from seqpipe import AudioSamples, Sequence
+from seqpipe.errors import OutputError
 from seqpipe.readers.frame_content import FrameContent
 from seqpipe.video.encode import write
+from seqpipe.writers.encoders import encoder
 from tests.support.ffmpeg import judge
 from tests.support.media import shared_media
 
@@ -143,6 +145,15 @@ def test_a_thumbnail_alone_and_sheets_of_the_default_size(run, tmp_path, film):
     )
     with Image.open(tmp_path / "film.sprite-000.jpg") as sheet:
         assert sheet.size == (128, 96)
+
+
+def test_sheets_do_not_stay_without_their_web_vtt_file(tmp_path, film):
+    (tmp_path / "film.vtt" / "in the way").mkdir(parents=True)
+    with seqpipe.open(film) as video, pytest.raises(OutputError, match=r"film\.vtt"):
+        encoder("vtt", None, dtype="uint8").write_video(
+            tmp_path / "film.vtt", [video[0]], fps=None, audio=None, start_s=0.0
+        )
+    assert files(tmp_path) == []
 
 
 def test_each_scene_is_a_sequence(run, tmp_path, film):

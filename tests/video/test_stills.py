@@ -162,6 +162,11 @@ def test_a_dash_manifest_is_its_largest_video(options, tmp_path):
     [
         ("<MPD xmlns='urn:mpeg:dash:schema:mpd:2011' type='dynamic'/>", "it is dynamic, with 0 periods"),
         ("<MPD xmlns='urn:mpeg:dash:schema:mpd:2011'><Period/></MPD>", "it has no video"),
+        (
+            "<MPD xmlns='urn:mpeg:dash:schema:mpd:2011' mediaPresentationDuration='PT1S'><Period><AdaptationSet "
+            "contentType='video'><SegmentTemplate duration='1'/><Representation/></AdaptationSet></Period></MPD>",
+            "it cannot be read \\('media'\\)",
+        ),
         ("<MPD", "it cannot be read"),
     ],
 )

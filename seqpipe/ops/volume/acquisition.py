@@ -14,7 +14,7 @@ from ...array import Array, namespace
 from ...errors import ParameterError
 from ..core.distributions import Number
 from ..core.parameters import param
-from .base import Intensity, generator, moments
+from .base import RANDOM_PURPOSE, Intensity, generator, moments
 from .channels import Blurred, Coarse, Median, SavedValues, Stage, Statistics, Step
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
 ]
 
 _REACH: Final = 6.0  # standard deviations after which a Gaussian ends
-_PARTS: Final = 2  # last word of the position for random numbers other than parameters
 
 
 class GaussianBlur3d(Intensity):
@@ -290,7 +289,7 @@ class BiasField(Intensity):
     def _coefficients(self, p: Any) -> Any:
         """Of the powers of slices, rows and columns."""
         terms = self.order + 1
-        rng, coefficients = generator(p.key, p.channel, _PARTS), np.zeros((terms,) * 3)
+        rng, coefficients = generator(p.key, p.channel, RANDOM_PURPOSE), np.zeros((terms,) * 3)
         for powers in product(range(terms), repeat=3):
             if sum(powers) <= self.order:
                 coefficients[powers] = rng.uniform(-1, 1) * float(p.strength)
@@ -308,7 +307,7 @@ class _Boxes(Intensity, register=False):
     def boxes(self, p: Any) -> npt.NDArray[np.int64]:
         """Return the first voxel of each box and the one after its last, ``(holes, 2, 3)``; large boxes are cropped."""
         # one position for all channels, unless parameters are per channel
-        rng = generator(p.key, p.channel if self.per_channel else 0, _PARTS)
+        rng = generator(p.key, p.channel if self.per_channel else 0, RANDOM_PURPOSE)
         room = np.maximum(1, np.array(p.extent) - self.size + 1)
         first = rng.integers(0, room, (int(p.holes), 3))
         return np.stack([first, first + self.size], axis=1)
@@ -347,7 +346,7 @@ class CoarseShuffle3d(_Boxes):
 
     def reference(self, x: Array, p: Any) -> Array:
         """Each box with its voxels in another order, one box after the other; all channels in the same order."""
-        result, order = x.copy(), generator(p.key, p.channel if self.per_channel else 0, _PARTS + 1)
+        result, order = x.copy(), generator(p.key, p.channel if self.per_channel else 0, RANDOM_PURPOSE + 1)
         for first, end in self.boxes(p):
             box = result[tuple(map(slice, first, end))]
             box[...] = box.ravel()[namespace(x).asarray(order.permutation(box.size))].reshape(box.shape)

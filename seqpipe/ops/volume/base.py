@@ -8,7 +8,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, replace
 from math import isfinite
 from types import SimpleNamespace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ from .run import SINGLE, run
 from .state import VoxelGrid, name_of, state_of
 
 __all__ = [
+    "RANDOM_PURPOSE",
     "Intensity",
     "Spatial",
     "VolumeChain",
@@ -116,6 +117,10 @@ def for_each_axis(value: Any, size: int) -> Any:
     if pair and all(isinstance(end, (int, float, np.integer, np.floating)) for end in value):
         return (value,) * size
     return value
+
+
+RANDOM_PURPOSE: Final = 2
+"""Last word of the position for random numbers other than parameters."""
 
 
 def generator(key: Any, *position: int) -> np.random.Generator:

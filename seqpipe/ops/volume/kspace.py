@@ -18,13 +18,12 @@ from ...resampling.mapping import Extent, Mapping3, rotation_matrix
 from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
-from .base import Intensity, generator, moments
+from .base import RANDOM_PURPOSE, Intensity, generator, moments
 from .channels import Call, Measurement, SavedValues, Stage, Statistics, Step
 
 __all__ = ["Ghosting", "Gibbs", "Motion", "Spike"]
 
 _RESTORED: Final = 0.02  # fraction of central k-space lines that ghosting does not weaken
-_PARTS: Final = 2  # last word of the position for random numbers other than parameters
 
 
 class _Spectral(Intensity, register=False):
@@ -162,7 +161,7 @@ def _motion(
     As volumes are real, and so is the result, a pose has a share in each pair of a positive and a negative frequency:
     how many of the two are its own, in halves. Channels that move together have the same poses, so these are kept.
     """
-    n, rng = size[axis], generator(key, channel, _PARTS)
+    n, rng = size[axis], generator(key, channel, RANDOM_PURPOSE)
     times = np.sort(rng.random(movements))
     ends = [0, *np.floor(times * n).astype(int).tolist(), n]
     poses, shares = [], [np.ones(n // 2 + 1)]
@@ -217,7 +216,7 @@ class Spike(_Spectral):
 
     def _waves(self, p: Any) -> list[npt.NDArray[np.complex64]]:
         """Return the wave along each axis; the added wave is the real part of their product."""
-        rng = generator(p.key, p.channel, _PARTS)
+        rng = generator(p.key, p.channel, RANDOM_PURPOSE)
         frequencies = [rng.integers(0, n) / n for n in p.extent]
         return [
             np.exp(2j * np.pi * frequency * np.arange(n)).astype(np.complex64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from ...resampling.mapping import Lattice, Mapping3, rotation_matrix
 from ..call.backends import cuda_device_of
 from ..core.distributions import Number
 from ..core.parameters import param
-from .base import Intensity, Spatial, generator
+from .base import RANDOM_PURPOSE, Intensity, Spatial, generator
 from .state import VoxelGrid
 
 __all__ = ["ChannelMisalignment", "GridDistortion3d"]
-
-_RANDOM_PURPOSE: Final = 2  # last word of the position for random numbers other than parameters
 
 
 class ChannelMisalignment(Intensity):
@@ -45,7 +43,7 @@ class ChannelMisalignment(Intensity):
         """The channel, gathered by the map about its center with linear interpolation."""
         if int(p.channel) == 0:
             return x
-        rng = generator(p.key, int(p.channel), _RANDOM_PURPOSE)
+        rng = generator(p.key, int(p.channel), RANDOM_PURPOSE)
         spacing: FloatArray = np.ones(3) if p.spacing is None else np.asarray(p.spacing)
         angles, scales, shifts = rng.uniform(-1, 1, (3, 3)) * [
             [float(p.rotate)],
@@ -79,7 +77,7 @@ class GridDistortion3d(Spatial):
 
     def moved(self, mapping: Mapping3, p: Any, grid: VoxelGrid) -> Mapping3:
         """See :meth:`VolumeGeometry.moved`."""
-        rng, nodes = generator(p.key, 0, _RANDOM_PURPOSE), self.cells + 3
+        rng, nodes = generator(p.key, 0, RANDOM_PURPOSE), self.cells + 3
         factors = 1 + rng.uniform(-1, 1, (3, self.cells)) * float(p.amplitude)
         d, h, w = (max(1.0, (n - 1) / self.cells) for n in grid.size)
         control = np.zeros((nodes, nodes, nodes, 3), np.float32)

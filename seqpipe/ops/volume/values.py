@@ -13,7 +13,7 @@ from ...resampling.mapping import spline_weights
 from ..core.distributions import Number
 from ..core.parameters import param
 from ..noise.numbers import fast_normal
-from .base import Intensity, bits, extremes, generator, moments
+from .base import RANDOM_PURPOSE, Intensity, bits, extremes, generator, moments
 from .channels import Call, Stage, Step
 from .percentiles import percentiles
 
@@ -28,7 +28,6 @@ __all__ = [
     "Threshold",
 ]
 
-_RANDOM_PURPOSE: Final = 2  # last word of the position for random numbers other than parameters
 _MOST_LABEL: Final = 1 << 20
 
 
@@ -119,7 +118,7 @@ class HistogramShift(Intensity):
         if (ends := extremes(x)) is None:
             return x
         lo, hi = ends
-        even, rng = np.linspace(0, 1, int(p.points)), generator(p.key, int(p.channel), _RANDOM_PURPOSE)
+        even, rng = np.linspace(0, 1, int(p.points)), generator(p.key, int(p.channel), RANDOM_PURPOSE)
         curve = even.copy()
         for n in range(1, len(curve) - 1):
             curve[n] = rng.uniform(curve[n - 1], curve[n + 1])
@@ -145,7 +144,7 @@ class SmoothContrast(Intensity):
         if (ends := extremes(x)) is None:
             return x
         lo, hi = ends
-        rng = generator(p.key, int(p.channel) if self.per_channel else 0, _RANDOM_PURPOSE)
+        rng = generator(p.key, int(p.channel) if self.per_channel else 0, RANDOM_PURPOSE)
         field = xp.asarray(rng.uniform(min(self.gamma), max(self.gamma), (self.cells + 3,) * 3))
         for n in x.shape:  # the first axis becomes the last, three times
             field = xp.tensordot(field, xp.asarray(_spline_matrix(n, self.cells)), (0, 0))
@@ -212,7 +211,7 @@ class LabelsToImage(Intensity):
         most = int(classes.max())
         if most > _MOST_LABEL:
             raise ParameterError(f"the label {most}", source=self.name, allowed=f"labels up to {_MOST_LABEL}")
-        rng = generator(p.key, int(p.channel), _RANDOM_PURPOSE)
+        rng = generator(p.key, int(p.channel), RANDOM_PURPOSE)
         # in pairs, so that the numbers of a class do not depend on the other classes of the sample
         drawn = rng.random((most + 1, 2))
         ends = np.array([sorted(self.mean), sorted(self.std)])

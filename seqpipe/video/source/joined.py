@@ -112,7 +112,7 @@ class DashPresentation(JoinedFiles):
             raise
         except FileNotFoundError as error:
             raise SourceNotFoundError(f"no such file ({error.strerror})", source=path) from error
-        except (OSError, ElementTree.ParseError, ValueError, ZeroDivisionError) as error:
+        except (OSError, ElementTree.ParseError, LookupError, ValueError, ZeroDivisionError) as error:
             raise self._refused(f"it cannot be read ({error})") from error
 
     def _refused(self, fact: str) -> UnreadableSourceError:
